@@ -17,7 +17,6 @@ SEED   ?= 0
 export OMP_NUM_THREADS ?= 1
 export ICML25_PROGRESS ?= 1
 export PYDEVD_DISABLE_FILE_VALIDATION = 1
-export PYTHONWARNINGS ?=
 
 PYTEST := $(BIN)/python -m pytest -q
 comma := ,
@@ -26,7 +25,7 @@ say = @printf '\n\033[1m==> %s\033[0m\n' '$(1)'
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help env env-test book html read test check lint types pairs claims unit smoke nbval pages wheel \
-        lab run sync bench gpu clean
+        lab run sync bench gpu links clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -137,6 +136,9 @@ gpu: env-test  ## on a GPU machine: the gpu profile, held to the gpu baseline
 	@$(PYTEST) -m gpu
 	@$(BIN)/icml25 run $(SLUG) --profile gpu --jobs 1 --out _build/runs/gpu
 	@$(BIN)/icml25 claims $(SLUG) --check --records _build/runs/gpu
+
+links: env  ## ask every other host that a page links to (needs the network)
+	@$(BIN)/jupyter-book build . --builder linkcheck
 
 clean:  ## remove what was built, keep the environment
 	rm -rf _build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -46,11 +46,8 @@ def main() -> None:
         command = subprocess.run(
             [str(folder / "empty" / "bin" / "icml25"), "list"], capture_output=True, text=True, check=False
         )
-        if (
-            command.returncode != 1
-            or "pip install 'icml25[book]'" not in command.stderr
-            or "Traceback" in command.stderr
-        ):
+        said = command.stderr
+        if command.returncode != 1 or "pip install 'icml25[book]'" not in said or "Traceback" in said:
             sys.exit(f"without the book extra the command must say what to install, got: {said}")
         print(f"{wheel.name}: {wheel.stat().st_size / 1024:.0f} kB, {len(installed.splitlines())} packages in all")
 
