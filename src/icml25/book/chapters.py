@@ -77,7 +77,7 @@ def find_chapters(root: Path | None = None) -> list[Chapter]:
     root = root or book_root()
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
     pages = [Path(page["file"]) for part in toc.get("parts", []) for page in part.get("chapters", [])]
-    chapters = [Chapter(root, page.parent.name, page.name) for page in pages if len(page.parts) == 3]
+    chapters = [Chapter(root, page.parent.name, page.name) for page in pages]
     return [chapter for chapter in chapters if chapter.claims.is_file()]
 
 
