@@ -1,0 +1,179 @@
+"""Closed forms: upper bounds, the exact excess of the hard instance, and the two probabilities of its event."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "bad_vector_probability",
+    "coupon_all_seen_probability",
+    "excess_formula",
+    "optimisation_bound",
+    "stability_bound",
+    "suffix_lower_bound",
+    "upper_bound",
+    "worst_case_rate",
+]
+
+_KINDS = ("single", "multi", "without_replacement", "with_replacement", "one_pass")
+
+
+def _check(kind: str, n: int, passes: float, eta: float, **scales: float) -> None:
+    if kind not in _KINDS:
+        raise ValueError(f"kind must be one of {_KINDS}, got {kind!r}")
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    # With replacement a run may stop anywhere, so there K = T / n need not be an integer, nor reach one.
+    if not (passes > 0 if kind == "with_replacement" else passes >= 1):
+        raise ValueError(f"passes must be at least 1, got {passes}")
+    if not eta > 0:
+        raise ValueError(f"eta must be positive, got {eta}")
+    for name, value in scales.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value}")
+
+
+def stability_bound(kind: str, n: int, passes: float, eta: float, *, G: float = 1.0) -> float:
+    r"""Uniform stability of the average iterate on convex G-Lipschitz losses (Bassily et al., 2020).
+
+    :math:`2G^2\eta\sqrt T + 4G^2\eta K` without replacement, :math:`4G^2\eta\sqrt T + 4G^2\eta K` with, T = nK. One
+    pass never sees an example twice and needs no stability: 0.
+    """
+    _check(kind, n, passes, eta, G=G)
+    if kind == "one_pass":
+        return 0.0
+    root = 4.0 if kind == "with_replacement" else 2.0
+    return float(G**2 * eta * (root * np.sqrt(n * passes) + 4.0 * passes))
+
+
+def optimisation_bound(kind: str, n: int, passes: float, eta: float, *, G: float = 1.0, D: float = 2.0) -> float:
+    r"""Expected training suboptimality of the average iterate (Koren et al., 2022).
+
+    .. math:: \frac{D^2}{2\eta nK} + \frac{\eta G^2}{2} + \begin{cases} 0 & \text{i.i.d. steps}\\
+              2\eta G^2\sqrt n & \text{multi-shuffle} \\
+              8G^2\eta(\sqrt{nK} + K) & \text{single-shuffle, and any mixture.}\end{cases}
+    """
+    _check(kind, n, passes, eta, G=G, D=D)
+    base = D**2 / (2 * eta * n * passes) + eta * G**2 / 2
+    if kind in ("with_replacement", "one_pass"):
+        return float(base)
+    if kind == "multi":
+        return float(base + 2 * eta * G**2 * np.sqrt(n))
+    return float(base + 8 * G**2 * eta * (np.sqrt(n * passes) + passes))
+
+
+def upper_bound(kind: str, n: int, passes: float, eta: float, G: float = 1.0, D: float = 2.0) -> float:
+    r"""Upper bound on the expected population excess of the average iterate (Theorems 3.3 and 3.4, with constants).
+
+    The sum of :func:`stability_bound` and :func:`optimisation_bound`; for ``"without_replacement"``
+
+    .. math:: \frac{D^2}{2\eta T} + 10G^2\eta\sqrt T + 12G^2\eta K + \frac{G^2\eta}{2},
+
+    for ``"with_replacement"`` :math:`D^2/(2\eta T) + G^2\eta/2 + 4G^2\eta(\sqrt T + K)`, and for ``"one_pass"`` (K = 1)
+    the classical :math:`D^2/(2\eta n) + G^2\eta/2`.
+
+    Parameters
+    ----------
+    kind : {"single", "multi", "without_replacement", "with_replacement", "one_pass"}
+    n : int
+        Sample size.
+    passes : float
+        K = T / n.
+    eta : float
+        Step size.
+    G, D : float
+        Lipschitz constant of the loss and diameter of the domain (2 for the unit ball).
+
+    Examples
+    --------
+    >>> round(upper_bound("without_replacement", n=100, passes=2, eta=0.1), 4)
+    16.6921
+    """
+    if kind == "one_pass" and passes != 1:
+        raise ValueError(f"passes must be 1 for kind 'one_pass', got {passes}")
+    return stability_bound(kind, n, passes, eta, G=G) + optimisation_bound(kind, n, passes, eta, G=G, D=D)
+
+
+def worst_case_rate(steps: ArrayLike, eta: ArrayLike) -> NDArray[np.float64]:
+    r"""The tight order from the second pass on, :math:`\min\{\eta\sqrt T + 1/(\eta T), 1\}`, without constants."""
+    T, step = np.asarray(steps, dtype=np.float64), np.asarray(eta, dtype=np.float64)
+    if (T < 1).any() or not (step > 0).all():
+        raise ValueError("steps must be at least 1 and eta positive")
+    rate: NDArray[np.float64] = np.minimum(step * np.sqrt(T) + 1.0 / (step * T), 1.0)
+    return rate
+
+
+def excess_formula(t: ArrayLike, n: int, p: int, eta: float, alpha: float) -> NDArray[np.float64]:
+    r"""Exact population excess of the iterate :math:`w_t` of the hard instance, on the event that u0 exists.
+
+    Zero while the sample is memorised (t <= n) and while the 9p/16 zeroing steps last, then
+    :math:`\eta\alpha j/(7\sqrt p)` after j raising steps, and :math:`\eta\alpha\sqrt p/16` from t = n + p on.
+
+    Parameters
+    ----------
+    t : int or array of ints
+        Number of steps made.
+    n : int
+        Length of the memorising phase (the sample size; with replacement, :math:`\lceil n\log_2 n\rceil`).
+    p : int
+        Number of steering steps, a multiple of 16.
+    eta, alpha : float
+        Step size and weight of the steering term.
+
+    Examples
+    --------
+    >>> excess_formula([48, 57, 58, 64, 96], n=48, p=16, eta=0.1, alpha=1.0)
+    array([0.        , 0.        , 0.00357143, 0.025     , 0.025     ])
+    """
+    if p < 16 or p % 16:
+        raise ValueError(f"p, the number of steering steps, must be a positive multiple of 16, got {p}")
+    raised = np.clip(np.asarray(t) - n - 9 * p // 16, 0, 7 * p // 16)
+    excess: NDArray[np.float64] = eta * alpha * raised / (7.0 * np.sqrt(p))
+    return excess
+
+
+def suffix_lower_bound(memorise: int, eta: float, alpha: float) -> float:
+    r"""The paper's bound for every suffix average of the two-pass run, :math:`\frac{\eta\alpha}{64}\sqrt{\tau_e/3}`."""
+    return float(eta * alpha / 64.0 * np.sqrt(memorise / 3.0))
+
+
+def bad_vector_probability(seen: int, log2_size: float) -> float:
+    r"""Probability that some u lies outside ``seen`` random half-subsets, :math:`1 - (1 - 2^{-m})^{|U|}`.
+
+    Computed through log1p and expm1, so that |U| = 2^n with n in the thousands is no problem.
+
+    >>> round(bad_vector_probability(8, 8), 4), round(bad_vector_probability(10**6, 10**6 + 2), 4)
+    (0.6328, 0.9817)
+    """
+    if seen < 0:
+        raise ValueError(f"seen must be non-negative, got {seen}")
+    if seen == 0:
+        return 1.0
+    # |U| log(1 - 2^-m); beyond m = 60 the logarithm is -2^-m to double precision, and only m - log2|U| counts.
+    log_miss_one = np.log1p(-(2.0**-seen)) * 2.0**seen if seen <= 60 else -1.0
+    return float(-np.expm1(log_miss_one * 2.0 ** min(log2_size - seen, 1000.0)))
+
+
+def coupon_all_seen_probability(n: int, m: int) -> float:
+    r"""Probability that m i.i.d. uniform draws from n examples have shown every one of them.
+
+    Inclusion-exclusion, :math:`\sum_k (-1)^k \binom nk (1 - k/n)^m`, in exact integers: the terms alternate and are as
+    large as :math:`\binom n{n/2}`, so doubles would cancel. The sum stops when the next term, which bounds the rest
+    (Bonferroni), is below 1e-40.
+
+    >>> coupon_all_seen_probability(2, 3)
+    0.75
+    """
+    if n < 1 or m < 0:
+        raise ValueError(f"n must be at least 1 and m at least 0, got n={n}, m={m}")
+    scale = 1 << 200
+    total, whole = 0, n**m
+    for k in range(n + 1):
+        term = comb(n, k) * (n - k) ** m * scale // whole
+        if k > 0 and term < scale // 10**40:
+            break
+        total += -term if k % 2 else term
+    return total / scale
