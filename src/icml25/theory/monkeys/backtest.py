@@ -1,0 +1,274 @@
+"""Back-tests: hide most of the tries, estimate the exponent from the rest, compare with a reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from icml25.theory.monkeys.estimators import (
+    CompoundBinomialFitter,
+    ExponentKind,
+    Scale,
+    discretized_fit,
+    least_squares_fit,
+)
+from icml25.theory.monkeys.laws import SuccessLaw
+from icml25.theory.monkeys.passk import check_counts
+from icml25.theory.monkeys.simulation import simulate_counts
+
+__all__ = ["ESTIMATORS", "backtest", "backtest_uniform", "estimate_exponent", "subsample_counts"]
+
+Ints = NDArray[np.int64]
+Seed = int | np.random.Generator
+Reference = Literal["asymptotic", "full", "held_out"]
+Estimator = Callable[[Ints, Ints], tuple[float, str]]
+Row = dict[str, Any]
+
+ESTIMATORS: tuple[str, ...] = (
+    "least_squares",
+    "beta_binomial",
+    "kumaraswamy_binomial",
+    "discretized_beta",
+    "discretized_kumaraswamy",
+)
+"""Names of the five estimators."""
+
+TOTAL_BUDGETS: tuple[int, ...] = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
+"""Tries in all, of the official ``uniform`` strategy."""
+
+
+def estimate_exponent(
+    name: str,
+    n: ArrayLike,
+    x: ArrayLike,
+    *,
+    kind: ExponentKind = "asymptotic",
+    scale: Scale = "max",
+    resolution: float = 1e-4,
+) -> tuple[float, str]:
+    """Exponent ``b`` by one of :data:`ESTIMATORS`, with its status.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`ESTIMATORS`.
+    n, x : (P,) integers
+        Counts.
+    kind : {"asymptotic", "fitted"}
+        Which exponent of a fitted law; least squares has only one.
+    scale
+        For the compound fits, see :class:`CompoundBinomialFitter`.
+    resolution : float
+        For the discretised fits.
+
+    Returns
+    -------
+    b : float
+        NaN where the counts cannot say.
+    status : str
+    """
+    if name == "least_squares":
+        line = least_squares_fit(n, x)
+        return line.b, line.status
+    if name in ("beta_binomial", "kumaraswamy_binomial"):
+        family: Literal["beta", "kumaraswamy"] = "beta" if name == "beta_binomial" else "kumaraswamy"
+        fitter = CompoundBinomialFitter(family, scale).fit(n, x)
+        return fitter.exponent(kind)[1], fitter.status_
+    if name in ("discretized_beta", "discretized_kumaraswamy"):
+        fitted = discretized_fit(n, x, "beta" if name == "discretized_beta" else "kumaraswamy", resolution)
+        return fitted.exponent(kind)[1], fitted.status
+    raise ValueError(f"estimators must be among {', '.join(ESTIMATORS)}, got {name!r}")
+
+
+def subsample_counts(n: ArrayLike, x: ArrayLike, attempts: int, seed: Seed) -> tuple[Ints, Ints]:
+    """Successes among ``attempts`` tries drawn without replacement from each problem's ``n``.
+
+    Only counts are needed: the number of successes is hypergeometric. Problems with fewer tries keep them all.
+
+    Parameters
+    ----------
+    n, x : (P,) integers
+    attempts : int >= 1
+    seed : int or numpy Generator
+
+    Returns
+    -------
+    n, x : (P,) int64 arrays
+    """
+    if attempts < 1:
+        raise ValueError(f"attempts must be at least 1, got {attempts}")
+    tries, successes, _ = check_counts(n, x)
+    kept = np.minimum(attempts, tries)
+    drawn = np.random.default_rng(seed).hypergeometric(successes, tries - successes, kept)
+    return kept, drawn.astype(np.int64)
+
+
+def backtest(
+    n: ArrayLike | SuccessLaw,
+    x: ArrayLike | None = None,
+    *,
+    budgets: Sequence[int] = (100, 215, 464, 1000, 2154, 4642, 10_000),
+    n_problems: int = 128,
+    repeats: int = 30,
+    estimators: Sequence[str] | Mapping[str, Estimator] = ESTIMATORS,
+    reference: Reference = "full",
+    kind: ExponentKind = "asymptotic",
+    pool: tuple[int, int] = (1000, 100_000),
+    seed: Seed = 0,
+    progress: bool = False,
+) -> list[Row]:
+    """Estimate the exponent from few problems and few tries, and compare with a reference.
+
+    Each repeat draws ``n_problems`` problems and, for every budget, that many tries of each, both without replacement,
+    and gives the same counts to every estimator.
+
+    Parameters
+    ----------
+    n, x : (P,) integers; or a SuccessLaw and None
+        The full data, or a law from which each repeat simulates a pool of its own.
+    budgets : sequence of int
+        Tries per problem.
+    n_problems, repeats : int
+    estimators : sequence of names, or mapping from names to functions
+        Names from :data:`ESTIMATORS`; a function takes ``(n, x)`` and returns ``(b, status)``.
+    reference : {"full", "asymptotic", "held_out"}
+        What counts as the true exponent. ``"full"``: least squares on all of the data (the official code's choice; the
+        subsample is part of it). ``"held_out"``: least squares on the tries that the subsample left, so that no try
+        serves on both sides. ``"asymptotic"``: the law's own exponent (only for a law). The first and the last differ
+        even without noise: a curve on k <= 10^5 has not reached its asymptote.
+    kind : {"asymptotic", "fitted"}
+        Exponent that the fitted laws report.
+    pool : (int, int)
+        Problems and tries of a simulated pool.
+    seed : int or numpy Generator
+    progress : bool
+        Show a bar over the repeats.
+
+    Returns
+    -------
+    list of dict
+        Keys ``repeat, budget, estimator, exponent, reference, relative_error, status``.
+
+    Raises
+    ------
+    ValueError
+        If a budget or ``n_problems`` exceeds the data, or the reference does not exist for them.
+    """
+    methods = _resolve(estimators, kind)
+    rng = np.random.default_rng(seed)
+    law = n if isinstance(n, SuccessLaw) else None
+    data = None if isinstance(n, SuccessLaw) else check_counts(n, x if x is not None else [])[:2]
+    if reference not in ("full", "asymptotic", "held_out"):
+        raise ValueError(f'reference must be "full", "asymptotic" or "held_out", got {reference!r}')
+    tail = law.tail() if law is not None else None
+    if reference == "asymptotic" and tail is None:
+        raise ValueError('reference="asymptotic" needs a law with a power-law tail')
+    available = pool if data is None else (data[0].size, int(data[0].min()))
+    if not 1 <= n_problems <= available[0]:
+        raise ValueError(f"n_problems must lie in [1, {available[0]}], got {n_problems}")
+    if min(budgets) < 1 or max(budgets) > available[1] - (reference == "held_out"):
+        raise ValueError(f"budgets must lie in [1, {available[1]}] (below it for held_out), got {list(budgets)}")
+
+    rows: list[Row] = []
+    for repeat in _track(range(repeats), progress):
+        full_n, full_x = simulate_counts(law, *pool, rng) if law is not None else data  # type: ignore[misc]
+        if reference == "full":
+            truth = least_squares_fit(full_n, full_x).b
+        elif reference == "asymptotic" and tail is not None:
+            truth = tail.exponent
+        chosen = rng.permutation(full_n.size)[:n_problems]
+        for budget in budgets:
+            sub_n, sub_x = subsample_counts(full_n[chosen], full_x[chosen], budget, rng)
+            if reference == "held_out":
+                rest_n, rest_x = full_n.copy(), full_x.copy()
+                rest_n[chosen] -= sub_n
+                rest_x[chosen] -= sub_x
+                truth = least_squares_fit(rest_n, rest_x).b
+            rows += _score(methods, sub_n, sub_x, truth, {"repeat": repeat, "budget": budget})
+    return rows
+
+
+def backtest_uniform(
+    n: ArrayLike,
+    x: ArrayLike,
+    *,
+    total_budgets: Sequence[int] = TOTAL_BUDGETS,
+    n_problems: Sequence[int] = (32, 64, 128),
+    repeats: int = 30,
+    estimators: Sequence[str] | Mapping[str, Estimator] = ESTIMATORS,
+    kind: ExponentKind = "asymptotic",
+    seed: Seed = 0,
+    progress: bool = False,
+) -> list[Row]:
+    """Spread a total budget of tries evenly over few or many problems (the official ``uniform`` strategy).
+
+    Problems are drawn with replacement, and so are their tries: successes are binomial with probability ``x/n``. The
+    reference is least squares on the full data.
+
+    Parameters
+    ----------
+    n, x : (P,) integers
+    total_budgets : sequence of int
+        Tries in all; each problem gets the integer share. Shares below 1 are left out.
+    n_problems : sequence of int
+    repeats, estimators, kind, seed, progress
+        As in :func:`backtest`.
+
+    Returns
+    -------
+    list of dict
+        Keys ``repeat, total_budget, n_problems, estimator, exponent, reference, relative_error, status``.
+    """
+    methods = _resolve(estimators, kind)
+    full_n, full_x, _ = check_counts(n, x)
+    if min(total_budgets) < 1 or min(n_problems) < 1:
+        raise ValueError("total_budgets and n_problems must be at least 1")
+    rng = np.random.default_rng(seed)
+    truth = least_squares_fit(full_n, full_x, extrapolate="raise").b
+    rows: list[Row] = []
+    for repeat in _track(range(repeats), progress):
+        for problems in n_problems:
+            for total in total_budgets:
+                share = total // problems
+                if share < 1:
+                    continue
+                chosen = rng.integers(full_n.size, size=problems)
+                sub_x = rng.binomial(share, full_x[chosen] / full_n[chosen]).astype(np.int64)
+                where = {"repeat": repeat, "total_budget": total, "n_problems": problems}
+                rows += _score(methods, np.full(problems, share, dtype=np.int64), sub_x, truth, where)
+    return rows
+
+
+def _resolve(estimators: Sequence[str] | Mapping[str, Estimator], kind: ExponentKind) -> Mapping[str, Estimator]:
+    if isinstance(estimators, Mapping):
+        return estimators
+    if unknown := [name for name in estimators if name not in ESTIMATORS]:
+        raise ValueError(f"estimators must be among {', '.join(ESTIMATORS)}, got {unknown[0]!r}")
+    return {name: _named(name, kind) for name in estimators}
+
+
+def _named(name: str, kind: ExponentKind) -> Estimator:
+    return lambda n, x: estimate_exponent(name, n, x, kind=kind)
+
+
+def _score(methods: Mapping[str, Estimator], n: Ints, x: Ints, truth: float, where: Row) -> list[Row]:
+    rows = []
+    for name, method in methods.items():
+        b, status = method(n, x)
+        error = abs(b - truth) / truth if truth != 0.0 else math.nan
+        rows.append(
+            where | {"estimator": name, "exponent": b, "reference": truth, "relative_error": error, "status": status}
+        )
+    return rows
+
+
+def _track(items: Iterable[int], progress: bool) -> Iterable[int]:
+    if not progress:
+        return items
+    from tqdm import tqdm
+
+    return tqdm(items, desc="back-test")
