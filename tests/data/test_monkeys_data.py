@@ -52,7 +52,7 @@ def test_looks_at_the_path_then_the_folder_then_the_cache(nowhere, monkeypatch):
     assert find_counts() == in_folder
     explicit = put(nowhere / "mine")
     assert find_counts(explicit) == explicit
-    with pytest.raises(FileNotFoundError, match="absent.csv"):
+    with pytest.raises(FileNotFoundError, match=r"absent\.csv"):
         find_counts(nowhere / "absent.csv")
 
 
@@ -159,7 +159,7 @@ def test_fetch_refuses_what_is_not_the_data_set(tmp_path):
     with pytest.raises(ValueError, match="must hold 128 problems"):
         fetch(tmp_path / "cache", filesystem=local(tmp_path / "short"))
     record_repository(tmp_path / "other", problems=4, attempts=100, column="scores")
-    with pytest.raises(ValueError, match="no column is_corrects"):
+    with pytest.raises(ValueError, match="no Parquet table with a column is_corrects"):
         fetch(tmp_path / "cache", filesystem=local(tmp_path / "other"))
     assert not (tmp_path / "cache").exists()
 
@@ -169,7 +169,7 @@ def test_fetch_without_the_network_says_so(tmp_path):
         def glob(self, pattern):
             raise RuntimeError("name resolution failed")
 
-    with pytest.raises(ConnectionError, match="could not read ScalingIntelligence.*Check the network"):
+    with pytest.raises(ConnectionError, match=r"could not read ScalingIntelligence.*Check the network"):
         fetch(tmp_path, filesystem=Unplugged())
 
 

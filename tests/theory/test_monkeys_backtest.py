@@ -131,7 +131,7 @@ def test_backtest_of_a_law_scores_against_its_exponent():
 
 def test_references_differ_as_they_should():
     n, x = simulate_counts(ScaledBeta(0.15, 3.5, 0.8), 200, 5000, 0)
-    kwargs = dict(budgets=[4000], n_problems=200, repeats=1, estimators=["least_squares"], seed=1)
+    kwargs = {"budgets": [4000], "n_problems": 200, "repeats": 1, "estimators": ["least_squares"], "seed": 1}
     full, held_out = (backtest(n, x, reference=reference, **kwargs)[0] for reference in ("full", "held_out"))
     assert full["exponent"] == held_out["exponent"], "one seed, one subsample"
     assert full["reference"] == least_squares_fit(n, x).b
@@ -182,7 +182,7 @@ def test_uniform_strategy_runs_every_estimator_with_the_official_budgets():
 
 
 def test_progress_shows_a_bar(capsys):
-    kwargs = dict(budgets=[5], n_problems=4, repeats=2, estimators=["least_squares"])
+    kwargs = {"budgets": [5], "n_problems": 4, "repeats": 2, "estimators": ["least_squares"]}
     counts = (np.full(4, 10), np.array([1, 4, 7, 10]))
     backtest(*counts, **kwargs)
     assert capsys.readouterr().err == ""

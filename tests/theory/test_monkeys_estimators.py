@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -254,6 +255,7 @@ def test_batched_fit_is_the_fit_of_each(family):
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_batched_fit_on_a_gpu_is_that_on_the_cpu():
     n, x = (
         np.stack(c)

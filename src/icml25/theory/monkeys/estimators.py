@@ -373,7 +373,9 @@ class CompoundBinomialFitter:
         if largest == 1.0:
             return self._fit_at(counts, 1.0, _STARTS)
         scales = np.geomspace(largest, 1.0, 7)
-        fits = [self._fit_at(counts, float(scale), _STARTS) for scale in scales]
+        fits = [self._fit_at(counts, largest, _STARTS)]
+        for scale in scales[1:]:  # the optimum moves little from one scale to the next
+            fits.append(self._fit_at(counts, float(scale), ((fits[-1].alpha, fits[-1].beta),)))
         best = int(np.argmin([fit.nll for fit in fits]))
         start = ((fits[best].alpha, fits[best].beta),)
         low, high = scales[max(best - 1, 0)], scales[min(best + 1, scales.size - 1)]
