@@ -13,8 +13,10 @@ from icml25.theory.multipass_sgd import (
     UnitBall,
     bad_vector_probability,
     coupon_all_seen_probability,
+    coupon_unseen_law,
     excess_formula,
     optimisation_bound,
+    replacement_success_probability,
     sample_order,
     sgd,
     stability_bound,
@@ -266,6 +268,7 @@ def test_coupon_probability_against_the_chain_of_distinct_counts(n, m):
             law[j] * Fraction(j, n) + (law[j - 1] * Fraction(n - j + 1, n) if j else Fraction(0)) for j in range(n + 1)
         ]
     assert coupon_all_seen_probability(n, m) == pytest.approx(float(law[n]), abs=1e-15)
+    assert coupon_unseen_law(n, m) == pytest.approx([float(p) for p in law[::-1]], abs=1e-14)
 
 
 def test_coupon_probability_values():
@@ -288,3 +291,20 @@ def test_bad_vector_probability():
     assert bad_vector_probability(3, 1.0) == pytest.approx(1 - (7 / 8) ** 2)
     with pytest.raises(ValueError, match="seen"):
         bad_vector_probability(-1, 2.0)
+    with pytest.raises(ValueError, match="n must be at least 1"):
+        coupon_unseen_law(3, -1)
+
+
+def test_replacement_success_against_simulation_of_the_event():
+    n, memorise, later = 6, 12, 9
+    rng, hits, trials = np.random.default_rng(0), 0, 4000
+    for _ in range(trials):
+        first, rest = rng.integers(0, n, memorise), rng.integers(0, n, later)
+        seen = np.unique(first)
+        exists = rng.random() < bad_vector_probability(seen.size, 5.0)
+        contains = rng.random(n) < 0.5
+        contains[seen] = False
+        hits += exists and not contains[rest].any()
+    p = replacement_success_probability(n, memorise, later, 5.0)
+    assert abs(hits / trials - p) < 4 * np.sqrt(p * (1 - p) / trials)
+    assert 0.2 < p < 0.8

@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "bad_vector_probability",
     "coupon_all_seen_probability",
+    "coupon_unseen_law",
     "excess_formula",
     "optimisation_bound",
+    "replacement_success_probability",
     "stability_bound",
     "suffix_lower_bound",
     "upper_bound",
@@ -177,3 +179,41 @@ def coupon_all_seen_probability(n: int, m: int) -> float:
             break
         total += -term if k % 2 else term
     return total / scale
+
+
+def coupon_unseen_law(n: int, m: int) -> NDArray[np.float64]:
+    """Law of the number of examples that m i.i.d. draws out of n leave unseen, (n + 1,) array.
+
+    By the chain of distinct counts, whose terms are all positive: nothing cancels. O(n m) time.
+
+    >>> coupon_unseen_law(2, 3)
+    array([0.75, 0.25, 0.  ])
+    """
+    if n < 1 or m < 0:
+        raise ValueError(f"n must be at least 1 and m at least 0, got n={n}, m={m}")
+    law = np.zeros(n + 1)
+    law[n] = 1.0
+    share = np.arange(n + 1) / n  # chance that the next draw is one of the unseen
+    for _ in range(m):
+        found = law * share
+        law -= found
+        law[:-1] += found[1:]
+    return law
+
+
+def replacement_success_probability(n: int, memorise: int, later: int, log2_size: float) -> float:
+    r"""Probability that a with-replacement run keeps to its script, by counting.
+
+    With j examples unseen after ``memorise`` draws, u0 exists by :func:`bad_vector_probability` of n - j, is in
+    each unseen one with probability 1/2, and the run is undisturbed if the ``later`` draws miss those that contain it:
+
+    .. math:: \sum_j P(j)\,P(u_0\mid n-j)\; 2^{-j}\sum_{a=0}^{j}\binom ja (1 - a/n)^{\text{later}} .
+
+    >>> round(replacement_success_probability(48, 269, 269, 50), 3)
+    0.904
+    """
+    total = 0.0
+    for j, chance in enumerate(coupon_unseen_law(n, memorise)):
+        undisturbed = sum(comb(j, a) * (1.0 - a / n) ** later for a in range(j + 1)) / 2**j
+        total += float(chance) * bad_vector_probability(n - j, log2_size) * undisturbed
+    return total
