@@ -119,20 +119,20 @@ class ClaimsTable(BookDirective):
     def draw(self, evidence: Evidence) -> list[nodes.Node]:
         """The nodes for one chapter."""
         rows = [self.claim_row(evidence, finding) for finding in evidence.findings]
-        head = ["", "Claim, and where the paper makes it", "Paper", "Here", "Verdict"]
-        return [totals_line(evidence), table(head, rows, widths=(8, 36, 12, 24, 20), kind="icml25-claims")]
+        head = ["Claim, and where the paper makes it", "Paper", "Here", "Verdict"]
+        return [totals_line(evidence), table(head, rows, widths=(40, 13, 27, 20), kind="icml25-claims")]
 
     def claim_row(self, evidence: Evidence, finding: Finding) -> nodes.row:
         """The row of one claim."""
         claim = finding.claim
-        cells = [
-            [paragraph(nodes.strong("", claim.id)), small(claim.kind.replace("-", " "))],
-            [paragraph(*self.inline(claim.statement)), small(*self.inline(claim.source))],
-            self.paper(finding),
-            self.measured(finding),
-            self.verdicts(evidence, finding),
+        kind = nodes.inline("", f" {claim.kind.replace('-', ' ')}", classes=["icml25-kind"])
+        about = [
+            paragraph(nodes.strong("", claim.id), kind),
+            paragraph(*self.inline(claim.statement)),
+            small(*self.inline(claim.source)),
         ]
-        names = ["id", "claim", "paper" if cells[2] else "empty", "here", "verdict"]
+        cells = [about, self.paper(finding), self.measured(finding), self.verdicts(evidence, finding)]
+        names = ["claim", "paper" if cells[1] else "empty", "here", "verdict"]
         return row(
             cells, anchor=claim_id(evidence.chapter.slug, claim.id), classes=[f"icml25-cell-{name}" for name in names]
         )
