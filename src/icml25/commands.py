@@ -16,6 +16,8 @@ from rich.table import Table
 
 from icml25.book.chapters import Chapter, NoBookError, book_root, find_chapters
 from icml25.book.claims import ClaimsError, Verdict
+from icml25.book.evidence import Evidence, gather, title_of
+from icml25.book.records import Measured
 from icml25.execution import Fault
 
 __all__ = ["app"]
@@ -26,6 +28,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+data_app = typer.Typer(help="Data sets that are not shipped.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -213,27 +217,190 @@ def _counts(counts: Counter[Verdict]) -> str:
 @app.command("list")
 def list_chapters() -> None:
     """List the chapters: part, title, claims by verdict, recorded profiles."""
-    from icml25.book.claims import load_claims
-    from icml25.book.records import read_notebook, read_recorded
-
     table = Table("part", "slug", "title", "claims", "recorded")
     for chapter in _chapters(None):
-        try:
-            claims = load_claims(chapter.claims)
-        except ClaimsError as error:
-            raise _fail(str(error)) from error
-        recorded = read_recorded(chapter.results)
-        # The nearest to the paper speaks last.
-        found = read_notebook(chapter.notebook) if chapter.notebook.is_file() else {}
-        for profile in ("study", "gpu"):
-            if profile in recorded:
-                found |= {k: m for k, m in recorded[profile].claims.items() if m.verdict != Verdict.NOT_RUN}
-        verdicts = Counter(found[id_].verdict if id_ in found else Verdict.NOT_RUN for id_ in claims)
-        profiles = (["cpu"] if chapter.notebook.is_file() else []) + sorted(recorded)
-        table.add_row(chapter.part, chapter.slug, escape(_title(chapter)), _counts(verdicts), ", ".join(profiles))
+        evidence = _evidence(chapter)
+        counts = Counter({verdict: evidence.count(verdict) for verdict in Verdict})
+        profiles = (["cpu"] if evidence.in_notebook else []) + sorted(evidence.recorded)
+        title = escape(title_of(chapter))
+        table.add_row(chapter.part, chapter.slug, title, _counts(counts), ", ".join(profiles))
     console.print(table)
 
 
-def _title(chapter: Chapter) -> str:
-    lines = chapter.source.read_text(encoding="utf-8").splitlines()
-    return next((line[2:].strip() for line in lines if line.startswith("# ")), chapter.slug)
+def _evidence(chapter: Chapter) -> Evidence:
+    try:
+        return gather(chapter)
+    except ClaimsError as error:
+        raise _fail(str(error)) from error
+
+
+@app.command()
+def claims(
+    slugs: Slugs = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Fail unless everything is recorded and nothing got worse.")
+    ] = False,
+    records: Annotated[
+        Path | None,
+        typer.Option(help="With --check: also hold the run whose records are in this folder to the baselines."),
+    ] = None,
+    update_baselines: Annotated[
+        bool, typer.Option("--update-baselines", help="Take what is recorded as the new baselines.")
+    ] = False,
+) -> None:
+    """Show every claim with the paper's value, ours and the verdict; or check them."""
+    chapters = _chapters(slugs)
+    if records is not None and not check:
+        raise _fail("--records goes with --check")
+    if update_baselines:
+        _update_baselines(chapters, all_chapters=not slugs)
+    if check:
+        _check_claims(chapters, records, all_chapters=not slugs)
+    if not check and not update_baselines:
+        for chapter in chapters:
+            console.print(_claims_table(chapter))
+
+
+def _claims_table(chapter: Chapter) -> Table:
+    profiles = ("cpu", "study", "gpu")
+    table = Table(
+        "id", "kind", "paper", *profiles, "verdict", title=f"{chapter.part}/{chapter.slug}", title_justify="left"
+    )
+    for finding in _evidence(chapter).findings:
+        claim = finding.claim
+        paper = "" if claim.paper_value is None else str(claim.paper_value)
+        ours = [_values(finding.outcomes[profile]) if profile in finding.outcomes else "" for profile in profiles]
+        verdict = "[dim]out of reach[/]" if finding.out_of_reach else f"[{_COLOR[finding.verdict]}]{finding.verdict}[/]"
+        table.add_row(claim.id, claim.kind, escape(paper), *ours, verdict)
+    return table
+
+
+def _values(measured: Measured) -> str:
+    if not measured.values:
+        return escape(measured.reason) or "-"
+    shown = [f"{'' if name == 'value' else name + ' '}{value:.4g}" for name, value in measured.values.items()]
+    return escape(", ".join(shown))
+
+
+def _check_claims(chapters: Sequence[Chapter], records: Path | None, *, all_chapters: bool) -> None:
+    from icml25 import checking
+
+    try:
+        report = checking.check(chapters, records, strict=all_chapters)
+    except ClaimsError as error:
+        raise _fail(str(error)) from error
+    for note in report.notes:
+        console.print(f"[yellow]note[/] {escape(note)}")
+    for problem in report.problems:
+        errors.print(f"[red]✗[/] {escape(problem)}")
+    if report.problems:
+        raise _fail(f"{len(report.problems)} problems in the claims")
+    console.print(f"claims hold: {report.summary}")
+
+
+def _update_baselines(chapters: Sequence[Chapter], *, all_chapters: bool) -> None:
+    from icml25 import checking
+
+    try:
+        written = checking.update_baselines(chapters, replace=all_chapters)
+    except ClaimsError as error:
+        raise _fail(str(error)) from error
+    for path, count in written.items():
+        console.print(f"{path.relative_to(book_root())}: {count} claims")
+
+
+@app.command()
+def doctor() -> None:
+    """Say whether this machine has what the book needs, and how to mend what it lacks."""
+    from icml25 import doctor as doctor_module
+
+    marks = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
+    broken = 0
+    for finding in doctor_module.examine():
+        console.print(f"{marks[finding.state]} {escape(finding.what)}: {escape(finding.detail)}")
+        if finding.mend:
+            console.print(f"    {'mend' if finding.state == 'broken' else 'if you need it'}: {escape(finding.mend)}")
+        broken += finding.state == "broken"
+    if broken:
+        raise _fail(f"{broken} things are broken")
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """List the data sets that are not shipped."""
+    from icml25.data import registry
+
+    table = Table("name", "here", "size", "licence", "checksum", "source")
+    for name in registry.REGISTRY:
+        info, place = registry.describe(name), registry.locate(name)
+        here = "no" if place is None else str(place)
+        table.add_row(name, *(escape(text) for text in (here, info.size, info.licence, info.checksum, info.source)))
+    console.print(table)
+
+
+@data_app.command("get")
+def data_get(
+    name: str,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Fetch a data set into the cache, after showing what it is."""
+    from icml25.book.progress import enabled
+    from icml25.data import registry
+
+    try:
+        info = registry.describe(name)
+    except KeyError as error:
+        raise _fail(str(error.args[0])) from error
+    for label in ("description", "source", "size", "licence", "checksum"):
+        console.print(f"[bold]{label}[/]  {escape(getattr(info, label))}")
+    console.print(f"[bold]into[/]  {escape(str(registry.cache_dir()))}")
+    if not yes and not typer.confirm("Fetch it?"):
+        raise typer.Exit(1)
+    try:
+        with _interruptible("the cache is as it was"):
+            path = registry.get(name, progress=enabled() and console.is_terminal)
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
+        raise _fail(str(error)) from error
+    console.print(f"[green]✓[/] {escape(str(path))}")
+
+
+@app.command()
+def new(
+    part: Annotated[str, typer.Argument(help="Part of the book: theory, sampling, language, ...")],
+    slug: Annotated[str, typer.Argument(help="The chapter's name, a Python identifier in lower case.")],
+    title: Annotated[str | None, typer.Option(help="The chapter's heading.")] = None,
+) -> None:
+    """Write a chapter's skeleton in all its places; it runs as it is."""
+    from icml25.scaffold import ScaffoldError, new_chapter
+
+    try:
+        root = book_root()
+        written = new_chapter(root, part, slug, title)
+    except (ScaffoldError, OSError) as error:
+        raise _fail(str(error)) from error
+    for path in written:
+        console.print(f"[green]✓[/] {path.relative_to(root)}")
+    console.print(f"next: icml25 sync {slug}, then read CONTRIBUTING.md on how to fill it")
+
+
+@app.command()
+def read(port: Annotated[int, typer.Option(min=0, max=65535)] = 8000) -> None:
+    """Serve the built book on this machine, and nowhere else."""
+    import functools
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+    try:
+        pages = book_root() / "_build" / "html"
+    except NoBookError as error:
+        raise _fail(str(error)) from error
+    if not (pages / "index.html").is_file():
+        raise _fail("there is no built book yet: make book")
+    try:
+        server = ThreadingHTTPServer(
+            ("127.0.0.1", port), functools.partial(SimpleHTTPRequestHandler, directory=str(pages))
+        )
+    except OSError as error:
+        raise _fail(f"cannot serve on port {port}: {error.strerror}; choose another with --port") from error
+    with server, _interruptible("the book is closed"):
+        console.print(f"the book is at http://127.0.0.1:{server.server_port}/ until Ctrl-C")
+        server.serve_forever()

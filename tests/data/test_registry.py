@@ -85,7 +85,7 @@ def test_a_wrong_checksum_leaves_the_cache_as_it_was(toy):
     toy.cache.mkdir()
     (toy.cache / "toy.csv").write_text("before")
     toy.DATASET.checksum = "sha256:" + "0" * 64
-    with pytest.raises(registry.ChecksumError, match="expected 0000.*nothing was kept"):
+    with pytest.raises(registry.ChecksumError, match=r"expected 0000.*nothing was kept"):
         registry.get("toy", folder=toy.cache)
     assert (toy.cache / "toy.csv").read_text() == "before"
     assert [p.name for p in toy.cache.iterdir()] == ["toy.csv"]
@@ -113,7 +113,7 @@ def test_fetch_sees_what_is_in_the_cache(toy):
 
 
 def test_unknown_name_lists_the_known():
-    with pytest.raises(KeyError, match="no data set 'nonsense'; there are: .*monkeys"):
+    with pytest.raises(KeyError, match=r"no data set 'nonsense'; there are: .*monkeys"):
         registry.get("nonsense")
 
 
