@@ -54,6 +54,7 @@ def test_is_unbiased_for_a_fixed_number_of_attempts(n, p, data):
 
 
 def test_the_plug_in_is_biased_down_and_the_estimator_is_not():
+    assert plug_in_pass_at_k([4], [1], [1, 3])[0] == pytest.approx([0.25, 1 - 0.75**3])
     n, p, k = 100, 0.01, 100
     x = np.arange(n + 1)
     probability, truth = binom.pmf(x, n, p), 1.0 - (1.0 - p) ** k
