@@ -13,9 +13,11 @@ def main() -> None:
     """Entry point of the ``icml25`` command; without the extra ``book`` it says what to install."""
     try:
         from icml25.commands import app
+        from icml25.execution import spare_grammar
     except ModuleNotFoundError as error:
         _explain(error)
         sys.exit(1)
+    spare_grammar()
     app()
 
 

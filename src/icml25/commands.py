@@ -222,7 +222,7 @@ def list_chapters() -> None:
         evidence = _evidence(chapter)
         counts = Counter({verdict: evidence.count(verdict) for verdict in Verdict})
         profiles = (["cpu"] if evidence.in_notebook else []) + sorted(evidence.recorded)
-        title = escape(title_of(chapter))
+        title = escape(title_of(chapter)) if chapter.source.is_file() else "[red]no source[/]"
         table.add_row(chapter.part, chapter.slug, title, _counts(counts), ", ".join(profiles))
     console.print(table)
 

@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from icml25.book.files import write_json
 
-__all__ = ["Fault", "Job", "Outcome", "Pool", "execute"]
+__all__ = ["Fault", "Job", "Outcome", "Pool", "execute", "spare_grammar"]
 
 KERNEL = "python3"
 _SAMPLE_SECONDS = 0.1
@@ -234,7 +234,16 @@ class _Costs:
         return ended.ru_utime + ended.ru_stime, max(self.sampled, exact)
 
 
+def spare_grammar() -> None:
+    """Keep jsonschema from building a grammar for a text format that no notebook uses: two seconds of each process.
+
+    For processes of our own only; it makes an optional import of jsonschema fail.
+    """
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
+
 def _worker(scratch: Path) -> None:
+    spare_grammar()
     # An empty read means that the caller closed the pipe or died.
     threading.Thread(target=_leave_with_caller, args=(scratch,), daemon=True).start()
     job = Job(**json.loads((scratch / "job.json").read_text(encoding="utf-8")))
@@ -346,8 +355,8 @@ def _machine(accelerator: bool) -> dict[str, Any]:
         import torch
 
         name = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    machine = {"type": platform.machine(), "processor": _processor(), "cores": os.cpu_count(), "accelerator": name}
-    return {"python": platform.python_version(), **versions, "machine": machine}
+    machine = {"machine": platform.machine(), "processor": _processor(), "cores": os.cpu_count()}
+    return {"python": platform.python_version(), **versions, **machine} | ({"accelerator": name} if name else {})
 
 
 def _processor() -> str:

@@ -93,6 +93,8 @@ def load_source(chapter: Chapter) -> Notebook:
     """
     import jupytext
 
+    if not chapter.source.is_file():
+        raise PairError(f"there is no {chapter.source.relative_to(chapter.root)} beside its claims file")
     node = jupytext.read(chapter.source)
     if node.metadata.get("jupytext", {}).get("text_representation", {}).get("format_name") != "myst":
         raise PairError(f"{chapter.source.name}: the header must name jupytext's format: myst; see CONTRIBUTING.md")
