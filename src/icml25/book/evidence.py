@@ -15,7 +15,7 @@ from icml25.book.chapters import Chapter
 from icml25.book.claims import Claim, ClaimsError, Verdict, load_claims
 from icml25.book.records import Measured, RunRecord, read_notebook, read_recorded
 
-__all__ = ["Evidence", "Finding", "gather", "overall", "paper_of", "sources_of", "title_of"]
+__all__ = ["Evidence", "Finding", "gather", "judged", "overall", "paper_of", "sources_of", "title_of"]
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
@@ -100,17 +100,24 @@ def gather(chapter: Chapter) -> Evidence:
     return Evidence(chapter, findings, frozenset(notebook), recorded)
 
 
-def _outcome(claim: Claim, found: Mapping[str, Measured], profile: str) -> Measured:
-    measured = found.get(claim.id)
-    if measured is None:
-        return Measured(Verdict.NOT_RUN)
+def judged(claim: Claim, measured: Measured) -> Measured:
+    """The outcome with its verdict taken again from the numbers.
+
+    Raises
+    ------
+    ValueError
+        If the numbers are not those of the claim's parts.
+    """
     if measured.verdict == Verdict.NOT_RUN:
         return measured
+    return Measured(claim.judge(measured.values), measured.values, measured.reason)
+
+
+def _outcome(claim: Claim, found: Mapping[str, Measured], profile: str) -> Measured:
     try:
-        verdict = claim.judge(measured.values)
+        return judged(claim, found.get(claim.id, Measured(Verdict.NOT_RUN)))
     except ValueError as error:
         raise ClaimsError(f"the {profile} run is of another claims file: {error}") from error
-    return Measured(verdict, measured.values, measured.reason)
 
 
 def title_of(chapter: Chapter) -> str:

@@ -26,6 +26,8 @@ from icml25.book.sphinxext.pieces import (
     class_of,
     link,
     mark,
+    needs,
+    number,
     paragraph,
     recorded_id,
     resolve_link,
@@ -142,7 +144,7 @@ class ClaimsTable(BookDirective):
         value = finding.claim.paper_value
         if value is None:
             return []
-        return [paragraph(*self.inline(value)) if isinstance(value, str) else paragraph(f"{value:g}")]
+        return [paragraph(*self.inline(value)) if isinstance(value, str) else paragraph(number(value))]
 
     def measured(self, finding: Finding) -> list[nodes.Node]:
         """What is measured, the condition and the numbers found; or what a check would take."""
@@ -155,20 +157,22 @@ class ClaimsTable(BookDirective):
         line: list[nodes.Node | str] = []
         for profile, measured in finding.outcomes.items():
             if part.name in measured.values:
-                line += [nodes.strong("", f"{measured.values[part.name]:.4g}")]
+                line += [nodes.strong("", number(measured.values[part.name]))]
                 line += [f" ({profile}), " if len(finding.outcomes) > 1 else ", "]
-        return [paragraph(*line, f"needs {part.condition}"), small(*self.inline(part.quantity))]
+        return [paragraph(*line, needs(part.condition)), small(*self.inline(part.quantity))]
 
     def verdicts(self, evidence: Evidence, finding: Finding) -> list[nodes.Node]:
         """Each verdict once, with the profiles that gave it, and the reason for one that is missing."""
         if finding.out_of_reach:
-            return [paragraph(mark(Verdict.NOT_RUN)), small("out of reach here")]
+            where = nodes.inline("", "out of reach here", classes=["icml25-small"])
+            return [paragraph(mark(Verdict.NOT_RUN), " ", where)]
         cell: list[nodes.Node] = []
         for verdict in Verdict:
             outcomes = {p: measured for p, measured in finding.outcomes.items() if measured.verdict == verdict}
             if outcomes:
                 reasons = sorted({measured.reason for measured in outcomes.values() if measured.reason})
-                cell += [paragraph(mark(verdict)), small(": ".join([", ".join(outcomes), *reasons]))]
+                where = nodes.inline("", ": ".join([", ".join(outcomes), *reasons]), classes=["icml25-small"])
+                cell += [paragraph(mark(verdict), " ", where)]
         if finding.claim.id in evidence.in_notebook:
             anchor = recorded_id(evidence.chapter.slug, finding.claim.id)
             cell += [small(link(self.env, evidence.chapter, "where computed", anchor=anchor))]

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from docutils import nodes
 
 from icml25.book.claims import Claim, load_claims
+from icml25.book.evidence import judged
 from icml25.book.interactive import PLOTLY_MIME
 from icml25.book.records import CLAIM_MIME, Measured
 from icml25.book.sphinxext.pieces import claim_id, figures_text, mark, recorded_id
@@ -61,9 +62,12 @@ class ClaimMime:
         if inline or data.mime_type != CLAIM_MIME:
             return None
         bundle = content_of(data)
-        slug, measured = bundle["slug"], Measured.from_json(bundle)
-        claim = _claims_beside(Path(renderer.renderer.document["source"])).get(bundle["id"])
-        if claim is None or not set(measured.values) <= {part.name for part in claim.parts}:
+        slug = bundle["slug"]
+        try:
+            claim = _claims_beside(Path(renderer.renderer.document["source"]))[bundle["id"]]
+            measured = judged(claim, Measured.from_json(bundle))
+        except (KeyError, OSError, ValueError):
+            # MyST-NB then warns of an output that nothing can draw, and the claims table says what is wrong with it.
             return None
         line = nodes.paragraph(
             "",

@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from icml25.book.chapters import Chapter
-from icml25.book.claims import Claim, Verdict
+from icml25.book.claims import Claim, Condition, Verdict
 from icml25.book.records import Measured
 
 __all__ = [
@@ -20,6 +20,8 @@ __all__ = [
     "figures_text",
     "link",
     "mark",
+    "needs",
+    "number",
     "paragraph",
     "recorded_id",
     "resolve_link",
@@ -53,11 +55,25 @@ def mark(verdict: Verdict) -> nodes.inline:
     return nodes.inline("", f"{SYMBOLS[verdict]} {verdict}", classes=["icml25-mark", class_of(verdict)])
 
 
+def number(value: float) -> str:
+    """A number for reading: four digits and a true minus sign.
+
+    >>> number(-0.123456)
+    '−0.1235'
+    """
+    return f"{value:.4g}".replace("-", "−")
+
+
+def needs(condition: Condition) -> str:
+    """What a pass condition asks for, kept on one line."""
+    return f"needs {condition}".replace("-", "−").replace(" ", "\N{NO-BREAK SPACE}")
+
+
 def figures_text(claim: Claim, measured: Measured) -> str:
     """Measured numbers, each with its pass condition, and the reason where there is one."""
     conditions = {part.name: part.condition for part in claim.parts}
     numbers = ", ".join(
-        f"{'' if name == 'value' else f'{name} '}{value:.4g} (needs {conditions[name]})"
+        f"{'' if name == 'value' else f'{name} '}{number(value)} ({needs(conditions[name])})"
         for name, value in measured.values.items()
     )
     return "; ".join(text for text in (numbers, measured.reason) if text)
