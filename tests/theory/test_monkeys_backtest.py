@@ -129,6 +129,16 @@ def test_backtest_of_a_law_scores_against_its_exponent():
     assert rows == again
 
 
+def test_fitting_all_repeats_together_changes_nothing():
+    kwargs = {"budgets": [50, 300], "n_problems": 24, "repeats": 2, "reference": "asymptotic", "pool": (60, 2000)}
+    names = ["least_squares", "beta_binomial", "kumaraswamy_binomial"]
+    alone = backtest(ScaledBeta(0.3, 2.0), estimators=names, seed=3, **kwargs)
+    together = backtest(ScaledBeta(0.3, 2.0), estimators=names, seed=3, device="cpu", **kwargs)
+    for one, other in zip(alone, together, strict=True):
+        assert one["exponent"] == pytest.approx(other["exponent"], rel=1e-3)
+        assert (one["budget"], one["estimator"]) == (other["budget"], other["estimator"])
+
+
 def test_references_differ_as_they_should():
     n, x = simulate_counts(ScaledBeta(0.15, 3.5, 0.8), 200, 5000, 0)
     kwargs = {"budgets": [4000], "n_problems": 200, "repeats": 1, "estimators": ["least_squares"], "seed": 1}

@@ -89,7 +89,7 @@ def test_a_power_law_is_found_exactly(a, b):
     k = np.array([1, 2, 10, 500])
     fit = fit_power_law(k, a * k**-b)
     assert (fit.a, fit.b) == (pytest.approx(a, rel=1e-9), pytest.approx(b, abs=1e-9))
-    assert fit.r2 == pytest.approx(1.0)
+    assert abs(b) < 1e-6 or fit.r2 == pytest.approx(1.0), "a constant has no variance to explain"
     np.testing.assert_allclose(fit.predict(k), a * k**-b, rtol=1e-9)
 
 
@@ -289,7 +289,8 @@ def test_batched_fit_on_a_gpu_is_that_on_the_cpu():
         (lambda: estimate_exponent("mean", [5], [1]), "estimators must be among"),
         (lambda: local_slopes([1, 10], [1.0, 0.0], [1, 10]), "finite and positive"),
         (lambda: local_slopes([10, 1], [1.0, 0.5], [1, 10]), "k must be increasing"),
-        (lambda: local_slopes([1, 10], [1.0, 0.5], [1, 20]), "edges must increase within"),
+        (lambda: local_slopes([1, 10], [1.0, 0.5], [10, 1]), "edges must be at least two increasing"),
+        (lambda: local_slopes([1, 10], [1.0, 0.5], [2, 9]), "k must be a non-empty"),
         (lambda: fit_compound_batch([5], [1]), r"\(S, P\)"),
         (lambda: fit_compound_batch([[5]], [[6]]), "successes"),
         (lambda: fit_compound_batch([[5.5]], [[1.0]]), "integers"),

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from icml25.theory.monkeys.batched import fit_compound_batch
 from icml25.theory.monkeys.estimators import (
     CompoundBinomialFitter,
     ExponentKind,
+    FittedLaw,
     Scale,
     discretized_fit,
     least_squares_fit,
 )
 from icml25.theory.monkeys.laws import SuccessLaw
 from icml25.theory.monkeys.passk import check_counts
+from icml25.theory.monkeys.quadrature import Family
 from icml25.theory.monkeys.simulation import simulate_counts
 
 __all__ = ["ESTIMATORS", "backtest", "backtest_uniform", "estimate_exponent", "subsample_counts"]
@@ -75,7 +79,7 @@ def estimate_exponent(
         line = least_squares_fit(n, x)
         return line.b, line.status
     if name in ("beta_binomial", "kumaraswamy_binomial"):
-        family: Literal["beta", "kumaraswamy"] = "beta" if name == "beta_binomial" else "kumaraswamy"
+        family: Family = "beta" if name == "beta_binomial" else "kumaraswamy"
         fitter = CompoundBinomialFitter(family, scale).fit(n, x)
         return fitter.exponent(kind)[1], fitter.status_
     if name in ("discretized_beta", "discretized_kumaraswamy"):
@@ -118,6 +122,7 @@ def backtest(
     reference: Reference = "full",
     kind: ExponentKind = "asymptotic",
     pool: tuple[int, int] = (1000, 100_000),
+    device: str | None = None,
     seed: Seed = 0,
     progress: bool = False,
 ) -> list[Row]:
@@ -144,9 +149,12 @@ def backtest(
         Exponent that the fitted laws report.
     pool : (int, int)
         Problems and tries of a simulated pool.
+    device : str, optional
+        Fit the two compound estimators of all repeats together on this torch device
+        (:func:`~icml25.theory.monkeys.fit_compound_batch`) instead of one by one.
     seed : int or numpy Generator
     progress : bool
-        Show a bar over the repeats.
+        Show a bar over the subsamples.
 
     Returns
     -------
@@ -158,7 +166,7 @@ def backtest(
     ValueError
         If a budget or ``n_problems`` exceeds the data, or the reference does not exist for them.
     """
-    methods = _resolve(estimators, kind)
+    _check_names(estimators)
     rng = np.random.default_rng(seed)
     law = n if isinstance(n, SuccessLaw) else None
     data = None if isinstance(n, SuccessLaw) else check_counts(n, x if x is not None else [])[:2]
@@ -173,8 +181,8 @@ def backtest(
     if min(budgets) < 1 or max(budgets) > available[1] - (reference == "held_out"):
         raise ValueError(f"budgets must lie in [1, {available[1]}] (below it for held_out), got {list(budgets)}")
 
-    rows: list[Row] = []
-    for repeat in _track(range(repeats), progress):
+    trials: list[_Trial] = []
+    for repeat in range(repeats):
         full_n, full_x = simulate_counts(law, *pool, rng) if law is not None else data  # type: ignore[misc]
         if reference == "full":
             truth = least_squares_fit(full_n, full_x).b
@@ -188,8 +196,8 @@ def backtest(
                 rest_n[chosen] -= sub_n
                 rest_x[chosen] -= sub_x
                 truth = least_squares_fit(rest_n, rest_x).b
-            rows += _score(methods, sub_n, sub_x, truth, {"repeat": repeat, "budget": budget})
-    return rows
+            trials.append(_Trial(sub_n, sub_x, truth, {"repeat": repeat, "budget": budget}))
+    return _score(trials, estimators, kind, device, progress)
 
 
 def backtest_uniform(
@@ -223,14 +231,14 @@ def backtest_uniform(
     list of dict
         Keys ``repeat, total_budget, n_problems, estimator, exponent, reference, relative_error, status``.
     """
-    methods = _resolve(estimators, kind)
+    _check_names(estimators)
     full_n, full_x, _ = check_counts(n, x)
     if min(total_budgets) < 1 or min(n_problems) < 1:
         raise ValueError("total_budgets and n_problems must be at least 1")
     rng = np.random.default_rng(seed)
     truth = least_squares_fit(full_n, full_x, extrapolate="raise").b
-    rows: list[Row] = []
-    for repeat in _track(range(repeats), progress):
+    trials: list[_Trial] = []
+    for repeat in range(repeats):
         for problems in n_problems:
             for total in total_budgets:
                 share = total // problems
@@ -239,34 +247,69 @@ def backtest_uniform(
                 chosen = rng.integers(full_n.size, size=problems)
                 sub_x = rng.binomial(share, full_x[chosen] / full_n[chosen]).astype(np.int64)
                 where = {"repeat": repeat, "total_budget": total, "n_problems": problems}
-                rows += _score(methods, np.full(problems, share, dtype=np.int64), sub_x, truth, where)
-    return rows
+                trials.append(_Trial(np.full(problems, share, dtype=np.int64), sub_x, truth, where))
+    return _score(trials, estimators, kind, None, progress)
 
 
-def _resolve(estimators: Sequence[str] | Mapping[str, Estimator], kind: ExponentKind) -> Mapping[str, Estimator]:
+@dataclass(frozen=True)
+class _Trial:
+    """One subsample: its counts, the reference it is held against, and where it belongs."""
+
+    n: Ints
+    x: Ints
+    truth: float
+    where: Row
+
+
+def _check_names(estimators: Sequence[str] | Mapping[str, Estimator]) -> None:
     if isinstance(estimators, Mapping):
-        return estimators
+        return
     if unknown := [name for name in estimators if name not in ESTIMATORS]:
         raise ValueError(f"estimators must be among {', '.join(ESTIMATORS)}, got {unknown[0]!r}")
-    return {name: _named(name, kind) for name in estimators}
 
 
-def _named(name: str, kind: ExponentKind) -> Estimator:
-    return lambda n, x: estimate_exponent(name, n, x, kind=kind)
-
-
-def _score(methods: Mapping[str, Estimator], n: Ints, x: Ints, truth: float, where: Row) -> list[Row]:
-    rows = []
-    for name, method in methods.items():
-        b, status = method(n, x)
-        error = abs(b - truth) / truth if truth != 0.0 else math.nan
-        rows.append(
-            where | {"estimator": name, "exponent": b, "reference": truth, "relative_error": error, "status": status}
-        )
+def _score(
+    trials: Sequence[_Trial],
+    estimators: Sequence[str] | Mapping[str, Estimator],
+    kind: ExponentKind,
+    device: str | None,
+    progress: bool,
+) -> list[Row]:
+    rows: list[Row] = []
+    batched: dict[str, list[tuple[float, str]]] = {}
+    if device is not None and not isinstance(estimators, Mapping):
+        for name in set(estimators) & {"beta_binomial", "kumaraswamy_binomial"}:
+            batched[name] = _fit_together(trials, "beta" if name == "beta_binomial" else "kumaraswamy", kind, device)
+    for i, trial in enumerate(_track(trials, progress)):
+        for name in estimators:
+            if name in batched:
+                b, status = batched[name][i]
+            elif isinstance(estimators, Mapping):
+                b, status = estimators[name](trial.n, trial.x)
+            else:
+                b, status = estimate_exponent(name, trial.n, trial.x, kind=kind)
+            error = abs(b - trial.truth) / trial.truth if trial.truth != 0.0 else math.nan
+            result = {"estimator": name, "exponent": b, "reference": trial.truth, "relative_error": error}
+            rows.append(trial.where | result | {"status": status})
     return rows
 
 
-def _track(items: Iterable[int], progress: bool) -> Iterable[int]:
+def _fit_together(trials: Sequence[_Trial], family: Family, kind: ExponentKind, device: str) -> list[tuple[float, str]]:
+    """All trials' compound fits at once, budget by budget: the grid follows the largest number of tries."""
+    results: dict[int, tuple[float, str]] = {}
+    budgets = np.array([trial.n.max() for trial in trials])
+    for budget in np.unique(budgets):
+        members = np.flatnonzero(budgets == budget).tolist()
+        n, x = (np.stack([getattr(trials[i], name) for i in members]) for name in ("n", "x"))
+        fits = fit_compound_batch(n, x, family=family, device=device)
+        for row, i in enumerate(members):
+            alpha, beta, scale, nll = (float(fits[name][row]) for name in ("alpha", "beta", "scale", "nll"))
+            fitted = FittedLaw(family, alpha, beta, scale, nll, "all_zero" if math.isnan(alpha) else "ok")
+            results[i] = (fitted.exponent(kind)[1], fitted.status)
+    return [results[i] for i in range(len(trials))]
+
+
+def _track(items: Sequence[_Trial], progress: bool) -> Iterable[_Trial]:
     if not progress:
         return items
     from tqdm import tqdm

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 from typing import Literal, Self
@@ -144,7 +145,7 @@ def log_spaced_k(top: int, count: int) -> Ints:
 
 
 def local_slopes(k: ArrayLike, y: ArrayLike, edges: ArrayLike) -> Floats:
-    """Steepness of a log-log curve between successive ``edges``: minus the slope of the chord.
+    """Steepness of a log-log curve in successive windows: minus the least-squares slope within each.
 
     A power law gives one constant; a curve that falls faster than any power gives growing values.
 
@@ -152,22 +153,28 @@ def local_slopes(k: ArrayLike, y: ArrayLike, edges: ArrayLike) -> Floats:
     ----------
     k : (K,) increasing integers
     y : (K,) floats > 0
-    edges : (M,) floats within ``[k[0], k[-1]]``
-        Interpolated on the log-log curve.
+    edges : (M,) increasing floats
+        Window ``j`` holds the points with ``edges[j] <= k <= edges[j + 1]``.
 
     Returns
     -------
     (M - 1,) float64 array
+
+    Raises
+    ------
+    ValueError
+        If ``k`` or ``edges`` do not increase, ``y`` is not finite and positive, or a window holds fewer than two
+        points.
     """
     grid, curve, cuts = check_k(k), np.asarray(y, dtype=np.float64), np.asarray(edges, dtype=np.float64)
     if curve.shape != grid.shape or not (np.isfinite(curve) & (curve > 0.0)).all():
         raise ValueError("y must be finite and positive at every k")
     if (np.diff(grid) <= 0).any():
         raise ValueError("k must be increasing")
-    if cuts.size < 2 or (np.diff(cuts) <= 0).any() or cuts[0] < grid[0] or cuts[-1] > grid[-1]:
-        raise ValueError(f"edges must increase within [{grid[0]}, {grid[-1]}]")
-    heights = np.interp(np.log(cuts), np.log(grid), np.log(curve))
-    return -np.diff(heights) / np.diff(np.log(cuts))
+    if cuts.ndim != 1 or cuts.size < 2 or not (np.diff(cuts) > 0).all():
+        raise ValueError(f"edges must be at least two increasing values, got {cuts.tolist()}")
+    windows = [(grid >= low) & (grid <= high) for low, high in itertools.pairwise(cuts)]
+    return np.array([fit_power_law(grid[window], curve[window]).b for window in windows])
 
 
 @dataclass(frozen=True)
