@@ -10,10 +10,8 @@ import ast
 import functools
 import hashlib
 import json
-import os
 import re
 import sys
-import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -49,6 +47,7 @@ SIZE_LIMIT = 1_500_000
 
 _KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _JUPYTEXT = {"formats": "ipynb,md:myst"}
+_HEADER = re.compile(r"---\n(?:(?!---).*\n)*?jupytext:\n(?:\s+.*\n)*?.*format_name:\s*myst\b")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _PATH = re.compile(r"(?<![\w./])/(?:home|tmp|root|Users|private|var/folders)/[\w.-]+|[A-Z]:\\+Users|site-packages")
@@ -95,9 +94,11 @@ def load_source(chapter: Chapter) -> Notebook:
 
     if not chapter.source.is_file():
         raise PairError(f"there is no {chapter.source.relative_to(chapter.root)} beside its claims file")
-    node = jupytext.read(chapter.source)
-    if node.metadata.get("jupytext", {}).get("text_representation", {}).get("format_name") != "myst":
+    text = chapter.source.read_text(encoding="utf-8")
+    # jupytext guesses without a header, but the book would take the page for plain text.
+    if not _HEADER.match(text):
         raise PairError(f"{chapter.source.name}: the header must name jupytext's format: myst; see CONTRIBUTING.md")
+    node = jupytext.reads(text, fmt="md:myst")
     cells = []
     for position, cell in enumerate(node.cells):
         plain: Notebook = {"cell_type": cell.cell_type, "id": f"c{position:03d}", "metadata": _plain(cell.metadata)}
@@ -190,6 +191,8 @@ def _tokens(node: ast.AST) -> Iterator[str]:
         if value is None or value == [] or name in ("kind", "type_comment", "type_ignores"):
             continue
         children = value if isinstance(value, list) else [value]
+        if isinstance(node, ast.JoinedStr):
+            children = _merged_text(children)
         if name == "body" and isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             children = children[1:]
         yield f"{name}="
@@ -199,6 +202,19 @@ def _tokens(node: ast.AST) -> Iterator[str]:
             else:
                 yield repr(child)
     yield "."
+
+
+def _merged_text(pieces: list[Any]) -> list[Any]:
+    """Pieces of an f-string, neighbouring texts in one and empty ones left out: there the Pythons differ."""
+    merged: list[Any] = []
+    for piece in pieces:
+        if isinstance(piece, ast.Constant) and not piece.value:
+            continue
+        if merged and isinstance(piece, ast.Constant) and isinstance(merged[-1], ast.Constant):
+            merged[-1] = ast.Constant(str(merged[-1].value) + str(piece.value))
+        else:
+            merged.append(piece)
+    return merged
 
 
 def _parse(text: str) -> Notebook:
@@ -364,8 +380,8 @@ def _write(path: Path, notebook: Notebook) -> None:
 def output_problems(notebook: Notebook, chapter: Chapter) -> list[str]:
     """What in the outputs must not be committed: warnings, widgets, paths of this machine, sheer size."""
     problems = []
-    own = {str(chapter.root), str(Path.home()), tempfile.gettempdir(), sys.prefix, os.path.realpath(sys.prefix)}
-    own = {place for place in own if len(place) > 1}
+    own = [re.escape(place) for place in (str(chapter.root), str(Path.home()), sys.prefix) if len(place) > 1]
+    here = re.compile(rf"(?<![\w./])(?:{'|'.join(own)})/")
     for cell in _code_cells(notebook):
         where = f"cell {cell['id']} ({_first_line(cell['source'])})"
         for output in cell["outputs"]:
@@ -377,9 +393,8 @@ def output_problems(notebook: Notebook, chapter: Chapter) -> list[str]:
                 problems.append(f"{where} shows a widget, which needs scripts from another host")
             shown = {mime: value for mime, value in data.items() if not mime.startswith("image/")}
             text = json.dumps([shown, output.get("text"), output.get("traceback")], ensure_ascii=False)
-            found = _PATH.search(text)
-            if path := next((place for place in sorted(own) if place + "/" in text), found and found[0]):
-                problems.append(f"{where} shows a path of this machine: {path}")
+            if found := _PATH.search(text) or here.search(text):
+                problems.append(f"{where} shows a path of this machine: {found[0]}")
     size = len(json.dumps(notebook))
     if size > SIZE_LIMIT:
         problems.append(f"the notebook has {size / 1e6:.1f} MB, more than {SIZE_LIMIT / 1e6:.1f}: thin its figures out")
