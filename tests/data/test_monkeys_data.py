@@ -19,6 +19,7 @@ from icml25.data.monkeys import (
     fetch,
     find_counts,
     load_counts,
+    load_or_simulate,
     models,
     simulated_counts,
 )
@@ -106,6 +107,17 @@ def test_simulated_counts_have_the_layout_of_the_real_ones():
     again, other = simulated_counts(0), simulated_counts(1)
     assert np.array_equal(counts["x"], again["x"])
     assert not np.array_equal(counts["x"], other["x"])
+
+
+def test_simulated_counts_stand_in_for_the_half_that_is_missing_and_say_so(nowhere):
+    counts, real = load_or_simulate(0)
+    assert real == {"MATH": False, "HarmBench-text": False}
+    assert np.array_equal(counts["x"], simulated_counts(0)["x"])
+    put(nowhere / "cache" / "icml25", HEADER + "MATH,Pythia 70M,0,10,3\n")
+    counts, real = load_or_simulate(0)
+    assert real == {"MATH": True, "HarmBench-text": False}
+    assert counts["x"][counts["benchmark"] == "MATH"].tolist() == [3]
+    assert (counts["benchmark"] == "HarmBench-text").sum() == 7 * 159
 
 
 def test_outcome_matrices_become_counts():

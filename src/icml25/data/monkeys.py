@@ -34,6 +34,7 @@ __all__ = [
     "fetch",
     "find_counts",
     "load_counts",
+    "load_or_simulate",
     "models",
     "simulated_counts",
 ]
@@ -210,6 +211,26 @@ def simulated_counts(seed: Seed) -> Counts:
             n, x = simulate_stopped(law, 159, 60, 10_020, rng)
         parts.append(_table(benchmark, model, n, x))
     return _concatenate(parts)
+
+
+def load_or_simulate(seed: Seed) -> tuple[Counts, dict[str, bool]]:
+    """Real counts where they are found, simulated ones in the place of a benchmark that is not there.
+
+    Returns
+    -------
+    counts : dict
+        As :func:`load_counts`, with both benchmarks.
+    real : dict
+        For each benchmark, whether its counts are real.
+    """
+    simulated = simulated_counts(seed)
+    try:
+        found = load_counts()
+    except FileNotFoundError:
+        return simulated, {MATH: False, JAILBREAK: False}
+    real = {benchmark: bool((found["benchmark"] == benchmark).any()) for benchmark in (MATH, JAILBREAK)}
+    missing = np.isin(simulated["benchmark"], [benchmark for benchmark, present in real.items() if not present])
+    return _concatenate([found, {name: column[missing] for name, column in simulated.items()}]), real
 
 
 def counts_from_matrices(outcomes: Mapping[str, ArrayLike]) -> Counts:
