@@ -216,6 +216,7 @@ def test_short_steps_leave_a_gap_of_a_quarter(eta, steps, gap):
 
 def test_short_steps_dimension_and_refusals():
     assert MaxCoordinate(0.05, 100).d == 400
+    assert MaxCoordinate(0.07, 25).d == 49, "16 * 1.75^2, although the product is 49.000000000000014"
     assert MaxCoordinate(0.05, 101).d == int(np.ceil(16 * 5.05**2))
     with pytest.raises(ValueError, match="eta must be positive"):
         MaxCoordinate(0.0, 10)

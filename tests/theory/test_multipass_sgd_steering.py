@@ -454,6 +454,11 @@ def test_grid_of_batched_runs_is_the_lazy_runs():
             instance = MultiPassInstance.lazy(48, eta, k)
             result = run(instance, np.zeros((48, 1), dtype=bool))
             assert grid[i, j] == pytest.approx(instance.excess(result.w), abs=1e-12)
+            for steps in (0, 9, 10, 40):
+                early = steering_grid([eta], [k], 48, seed=3, steps=steps)[0, 0]
+                assert early == pytest.approx(instance.excess(result.iterates[48 + steps]), abs=1e-12)
+    with pytest.raises(ValueError, match="steps must be non-negative"):
+        steering_grid([0.1], [2], 48, steps=-1)
 
 
 @pytest.mark.parametrize(

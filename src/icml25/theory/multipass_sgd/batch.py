@@ -20,6 +20,7 @@ def steering_grid(
     passes: ArrayLike,
     n: int,
     *,
+    steps: int | None = None,
     seed: int = 0,
     device: str | torch.device = "cpu",
     progress: bool = False,
@@ -36,6 +37,8 @@ def steering_grid(
     passes : (K,) array of ints >= 2
     n : int
         Sample size; n * (passes - 1) must be at least 16.
+    steps : int
+        Steering steps to make; by default all of them, the p of the longest run.
     seed : int
         Where the ones of the bad vectors fall.
     device : torch device
@@ -56,6 +59,8 @@ def steering_grid(
         raise ValueError(f"passes must be integers of at least 2, got {rounds}")
     if n < 1 or n * (int(rounds.min()) - 1) < 16:
         raise ValueError(f"n must leave at least 16 steps after the first pass, got n={n}, passes={rounds.min()}")
+    if steps is not None and steps < 0:
+        raise ValueError(f"steps must be non-negative, got {steps}")
     lengths = [default_steering_steps(n * (int(k) - 1)) for k in rounds]
     width = max(lengths)
     support = np.full((len(rounds), width), -1, dtype=np.int8)  # -1: no such coordinate in this cell
@@ -78,12 +83,12 @@ def steering_grid(
         index = torch.where(mask, place, width).amin(dim=-1)
         return index < width, index.clamp(max=width - 1)[..., None]
 
-    steps: Any = range(width)
+    ticks: Any = range(width if steps is None else min(steps, width))
     if progress:
         from tqdm import tqdm
 
-        steps = tqdm(steps, desc="steering", unit="step")
-    for _ in steps:
+        ticks = tqdm(ticks, desc="steering", unit="step")
+    for _ in ticks:
         down, at = first(zeros & (q > 0.5 * shift[..., None]))
         q.scatter_add_(-1, at, torch.where(down, -shift, 0.0)[..., None])
         up, at = first(ones & (q < 0.5 * (shift + height)[..., None]))

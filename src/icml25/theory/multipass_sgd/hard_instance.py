@@ -60,6 +60,8 @@ def top_block(values: FloatArray, size: int) -> tuple[float, NDArray[np.intp]]:
 
 def best_block_value(values: FloatArray, size: int) -> FloatArray:
     """Value part of :func:`top_block` for a batch (..., d)."""
+    if size == 1:
+        return np.asarray(values.max(axis=-1))
     top = -np.sort(np.partition(-values, size - 1, axis=-1)[..., :size], axis=-1)
     best: FloatArray = (np.cumsum(top, axis=-1) / np.sqrt(np.arange(1, size + 1))).max(axis=-1)
     return best

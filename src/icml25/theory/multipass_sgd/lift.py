@@ -178,8 +178,10 @@ def lift_to_any_oracle(
             for z in range(count):
                 slopes[z, row, :-1] = instance.oracle(OracleState(t, w, samples[z], samples, order[:t]))
                 slopes[z, row, -1] = gamma * (x - marks[z])
-                values[z, row] = instance.loss(w, samples[z]) + 0.5 * gamma * (x * x - 2.0 * marks[z] * x)
             taken = slopes[order[t], row]
             w, x = project(w - instance.eta * taken[:-1]), x - instance.eta * float(taken[-1])
+    w_all, x_all = states[:, :-1], states[:, -1]
+    for z in range(count):
+        values[z] = instance.loss(w_all, samples[z]) + 0.5 * gamma * (x_all**2 - 2.0 * marks[z] * x_all)
     offsets = values - np.einsum("zmk,mk->zm", slopes, states)
     return MaxAffine(offsets, slopes, states, values, sequences, steps)

@@ -448,8 +448,6 @@ class MultiPassInstance:
            scripted vector is no subgradient any more.
         """
         w = state.w
-        if not w.any() and state.t < self.memorise:
-            return np.zeros(self.dim)
         u0 = self.bad_vector(state.seen(self.memorise)) if state.t >= self.memorise else None
         z = np.asarray(state.z, dtype=bool)
         if u0 is None:
