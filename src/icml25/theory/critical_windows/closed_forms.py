@@ -74,7 +74,8 @@ def window_two_gaussians(mu_norm: float, eps: float, form: str = "paper", *, wei
     ====================== ============================================== ===========================================
 
     In each the width is free of mu and of the dimension. The Hellinger route bounds the overlap itself, not the total
-    variation: its t_after lies above the exact one and guarantees Theorem 2's conclusion, not its condition.
+    variation: its t_after lies above the exact one and guarantees Theorem 2's conclusion, not its condition. So does the
+    paper's own for eps > 0.3056; below that it is smaller than the exact one.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def window_two_gaussians(mu_norm: float, eps: float, form: str = "paper", *, wei
     Returns
     -------
     CriticalWindow
-        ``exists=False`` if the modes overlap so much that t_after would be negative.
+        ``exists=False`` if the modes overlap so much that t_after is negative; the exact form has no ends then.
 
     Examples
     --------
@@ -103,16 +104,15 @@ def window_two_gaussians(mu_norm: float, eps: float, form: str = "paper", *, wei
     if form == "exact":
         _check_range(eps, 1.0 - share, f"t_before of form='exact' needs eps < 1 - weight = {1.0 - share:g}")
         t_after = log_mu - math.log(math.sqrt(2.0) * erfcinv(eps**2))
-        t_before = max(0.0, log_mu - math.log(math.sqrt(2.0) * erfinv(eps / (1.0 - share))))
-    elif form in ("paper", "hellinger"):
-        top = 1.0 / math.sqrt(2.0 * math.e) if form == "paper" else 1.0 / math.sqrt(2.0)
-        _check_range(eps, top, f"t_after of form={form!r} needs eps < {top:.4f}")
-        inner = math.log(math.log(1.0 / (2.0 * eps**2)))
-        t_after = log_mu - (inner if form == "paper" else 0.5 * inner)
-        t_before = log_mu + math.log(2.0) + math.log(1.0 / eps)
-    else:
+        t_before = log_mu - math.log(math.sqrt(2.0) * erfinv(eps / (1.0 - share)))
+        return CriticalWindow.from_ends(t_after if t_after >= 0.0 else math.nan, max(0.0, t_before), eps)
+    if form not in ("paper", "hellinger"):
         raise ValueError(f"form must be 'paper', 'hellinger' or 'exact', got {form!r}")
-    return CriticalWindow.from_ends(t_after if t_after >= 0.0 else math.nan, t_before, eps)
+    top = 1.0 / math.sqrt(2.0 * math.e) if form == "paper" else 1.0 / math.sqrt(2.0)
+    _check_range(eps, top, f"t_after of form={form!r} needs eps < {top:.4f}")
+    inner = math.log(math.log(1.0 / (2.0 * eps**2)))
+    t_after = log_mu - (inner if form == "paper" else 0.5 * inner)
+    return CriticalWindow.from_formula(t_after, log_mu + math.log(2.0) + math.log(1.0 / eps), eps)
 
 
 def speciation_time(top_eigenvalue: float) -> float:
@@ -146,7 +146,7 @@ def window_random_means(means: ArrayLike, i: int, eps: float) -> CriticalWindow:
     Returns
     -------
     CriticalWindow
-        ``exists=False`` if the means are so close that t_after would be negative.
+        ``exists=False`` if the means are so close that t_after is negative.
     """
     centres = np.asarray(means, dtype=np.float64)
     if centres.ndim != 2 or len(centres) < 2 or not np.isfinite(centres).all():
@@ -159,7 +159,7 @@ def window_random_means(means: ArrayLike, i: int, eps: float) -> CriticalWindow:
         raise ValueError(f"means must be distinct: another one equals means[{i}]")
     t_before = math.log(distances.max()) + math.log(1.0 / eps)
     t_after = math.log(distances.min()) - 0.5 * math.log(8.0 * math.log(len(centres) / eps))
-    return CriticalWindow.from_ends(t_after if t_after >= 0.0 else math.nan, t_before, eps)
+    return CriticalWindow.from_formula(t_after, t_before, eps)
 
 
 def random_means_width_limit(n_means: int, eps: float) -> float:
@@ -345,7 +345,7 @@ def window_random_walk(
     Returns
     -------
     CriticalWindow
-        ``exists=False`` if T steps are too few to tell the modes apart.
+        ``exists=False`` if T steps are too few to tell the modes apart; the exact form has no ends then.
 
     Warns
     -----
@@ -372,13 +372,11 @@ def window_random_walk(
         if not n_after < length:
             warnings.warn(f"Example 5 needs ln(2/eps^2)/(2 delta^2) < length: {n_after:.6g} >= {length}", stacklevel=2)
         n_before = eps**2 / delta**2 - 2.0
-        return CriticalWindow.from_ends(
-            length - n_after if n_after <= length else math.nan, min(float(length), length - n_before), eps
-        )
+        return CriticalWindow.from_formula(length - n_after, length - n_before, eps)
     if form != "exact":
         raise ValueError(f"form must be 'paper' or 'exact', got {form!r}")
-    few = _fewest(lambda n: float(random_walk_tv(n, delta, complement=True)) <= eps**2, length)
-    many = _fewest(lambda n: (1.0 - share) * float(random_walk_tv(n, delta)) > eps, length) - 1
+    few = _fewest(lambda n: float(random_walk_tv(n, delta, complement=True)) <= eps**2 + 1e-12, length)
+    many = _fewest(lambda n: (1.0 - share) * float(random_walk_tv(n, delta)) > eps + 1e-12, length) - 1
     return CriticalWindow.from_ends(length - few if few <= length else math.nan, float(length - many), eps)
 
 
@@ -427,7 +425,7 @@ def window_concept_walk(alpha: float, cos: float, eps: float) -> CriticalWindow:
     inverse = (-b + math.sqrt(b * b - 4.0 * a * free)) / (2.0 * a)
     t_after = 0.5 * math.log(strength / inverse)
     t_before = 0.5 * math.log(strength * math.sqrt(1.0 + strength**2) * math.sqrt(1.0 - c**2) / eps)
-    return CriticalWindow.from_ends(t_after if t_after >= 0.0 else math.nan, max(t_before, 0.0), eps)
+    return CriticalWindow.from_formula(t_after, t_before, eps)
 
 
 def in_context_affinity(n: ArrayLike, separation: float) -> float | Array:

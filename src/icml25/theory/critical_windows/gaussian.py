@@ -113,11 +113,11 @@ def gaussian_mixture_posterior(
 # Two Gaussians --------------------------------------------------------------------------------------------------------
 
 
-def two_gaussian_same_mode(mu_norm: float, t: ArrayLike, *, weight: float = 0.5, n_nodes: int = 160) -> float | Array:
+def two_gaussian_same_mode(mu_norm: float, t: ArrayLike, *, weight: float = 0.5, n_nodes: int = 801) -> float | Array:
     r"""P(the same component returns) for a start from :math:`\mathcal N(\mu, I)` of weight w, by quadrature.
 
     With :math:`m = |\mu| e^{-t}` the observation's coordinate along mu is m + z, and the posterior of its component is
-    :math:`\sigma(2m(m + z) + \operatorname{logit} w)`: a Gauss-Hermite average over z.
+    :math:`\sigma(2m(m + z) + \operatorname{logit} w)`: an average over z.
 
     Parameters
     ----------
@@ -138,13 +138,13 @@ def two_gaussian_same_mode(mu_norm: float, t: ArrayLike, *, weight: float = 0.5,
     _check_pair(mu_norm, weight)
     level = _levels(t)
     m = (mu_norm * np.exp(-level))[..., None]
-    z, node_weight = _hermite(n_nodes)
+    z, node_weight = _standard_normal(n_nodes)
     same = expit(2.0 * m * (m + z) + logit(weight)) @ node_weight
     return float(same) if level.ndim == 0 else np.asarray(same)
 
 
 def two_gaussian_distance(
-    mu_norm: float, t: float, target: str = "component", *, weight: float = 0.5, n_grid: int = 4001, n_nodes: int = 160
+    mu_norm: float, t: float, target: str = "component", *, weight: float = 0.5, n_grid: int = 4001, n_nodes: int = 801
 ) -> float:
     r"""The left-hand side of Theorem 2 on two Gaussians: TV between :math:`p^{+,t}` and a target, by quadrature.
 
@@ -161,7 +161,7 @@ def two_gaussian_distance(
     weight : float in (0, 1)
         Weight w of the component :math:`p^+`.
     n_grid, n_nodes : int
-        Points of the trapezoidal rule over x, nodes of the quadrature over Z.
+        Points of the quadratures over x and Z.
     """
     _check_pair(mu_norm, weight)
     if target not in ("component", "mixture"):
@@ -171,7 +171,7 @@ def two_gaussian_distance(
     step = x[1] - x[0]
     plus, minus = (np.exp(-0.5 * (x - centre) ** 2) / math.sqrt(2.0 * math.pi) for centre in (mu_norm, -mu_norm))
     whole = weight * plus + (1.0 - weight) * minus
-    z, node_weight = _hermite(n_nodes)
+    z, node_weight = _standard_normal(n_nodes)
     y = math.exp(-level) * x[:, None] + math.sqrt(-math.expm1(-2.0 * level)) * z
     ratio = expit(2.0 * mu_norm * math.exp(-level) * y + logit(weight)) @ node_weight / weight
     other = plus if target == "component" else whole
@@ -239,12 +239,17 @@ def two_gaussian_monte_carlo(
     return share, math.sqrt(share * (1.0 - share) / n_samples)
 
 
-def _hermite(n_nodes: int) -> tuple[Array, Array]:
-    """Nodes and weights that average a function of a standard normal variable."""
+def _standard_normal(n_nodes: int) -> tuple[Array, Array]:
+    """Nodes and weights that average a function of a standard normal variable, by the trapezoidal rule.
+
+    The integrands are Gaussians times steep sigmoids, whose poles lie close to the real line: there equally spaced
+    nodes converge faster than those of Gauss-Hermite.
+    """
     if n_nodes < 2:
         raise ValueError(f"n_nodes must be at least 2, got {n_nodes}")
-    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
-    return nodes, weights / math.sqrt(2.0 * math.pi)
+    nodes = np.linspace(-10.0, 10.0, n_nodes)
+    weights = np.exp(-0.5 * nodes**2)
+    return nodes, weights / weights.sum()
 
 
 def _levels(t: ArrayLike) -> Array:

@@ -172,12 +172,13 @@ def check_mixture_tree(
     tree: MixtureTree, components_tv: PairDistances, separate_tv: Separation, eps: float
 ) -> list[str]:
     """Say which conditions of an eps-mixture tree fail; empty if none does. Parameters as in the builder."""
+    orphans = [node for node in tree.nodes if node.parent is None and node is not tree.root]
+    if orphans:
+        return [f"{sorted(node.subset)} has no parent and is not the root" for node in orphans]
     problems = []
     root = tree.root.subset
     for node in tree.nodes:
         if node.parent is None:
-            if node is not tree.root:
-                problems.append(f"{sorted(node.subset)} has no parent and is not the root")
             continue
         parent = tree.nodes[node.parent]
         if not node.subset < parent.subset:

@@ -359,7 +359,8 @@ class CriticalWindow:
     t_before : float
         At this level it draws from S_before, so S_after has been forgotten.
     exists : bool
-        Whether both levels exist; if not, the ends are NaN.
+        Whether both are levels. If Definition 4 has no such levels the ends are NaN; a formula that is printed in the
+        paper keeps its ends even where t_after < 0 says nothing.
     eps : float
         The tolerance.
     """
@@ -380,6 +381,11 @@ class CriticalWindow:
         if math.isnan(t_after) or math.isnan(t_before):
             return cls(math.nan, math.nan, False, eps)
         return cls(float(t_after), float(t_before), True, eps)
+
+    @classmethod
+    def from_formula(cls, t_after: float, t_before: float, eps: float) -> CriticalWindow:
+        """The window that a printed formula gives, which exists if its earlier end is a level at all."""
+        return cls(float(t_after), float(t_before), t_after >= 0.0, eps)
 
 
 def critical_window(

@@ -58,10 +58,8 @@ def window_all_or_nothing(n_examples: int, size: int, sparsity: int, noise_var: 
     if n_examples < 1:
         raise ValueError(f"n_examples must be at least 1, got {n_examples}")
     star = all_or_nothing_threshold(size, sparsity, noise_var)
-    t_after = n_examples + 2.0 - (1.0 + delta) * star
-    return CriticalWindow.from_ends(
-        t_after if t_after >= 0.0 else math.nan, n_examples + 2.0 - (1.0 - delta) * star, delta
-    )
+    hidden = n_examples + 2.0
+    return CriticalWindow.from_formula(hidden - (1.0 + delta) * star, hidden - (1.0 - delta) * star, delta)
 
 
 def sparse_regression_overlap(
