@@ -246,7 +246,7 @@ def _remote(jobs: Sequence[Job], scheduler: str) -> Generator[Outcome]:
         raise MissingExtraError("--scheduler needs dask.distributed: pip install 'icml25[cluster]'") from error
     connect: Any = distributed.Client
     completed: Any = distributed.as_completed
-    with connect(scheduler, timeout=10, set_as_default=False) as client:
+    with connect(scheduler, timeout=10) as client:
         futures = {client.submit(execute, job, pure=False, retries=0): job for job in jobs}
         for future in completed(futures):
             try:
