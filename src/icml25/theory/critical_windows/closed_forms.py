@@ -74,8 +74,8 @@ def window_two_gaussians(mu_norm: float, eps: float, form: str = "paper", *, wei
     ====================== ============================================== ===========================================
 
     In each the width is free of mu and of the dimension. The Hellinger route bounds the overlap itself, not the total
-    variation: its t_after lies above the exact one and guarantees Theorem 2's conclusion, not its condition. So does the
-    paper's own for eps > 0.3056; below that it is smaller than the exact one.
+    variation: its t_after lies above the exact one and guarantees Theorem 2's conclusion, not its condition. The same
+    is true of the paper's own for eps > 0.3056; for a smaller eps it lies below the exact one.
 
     Parameters
     ----------
