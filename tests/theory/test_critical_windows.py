@@ -90,6 +90,12 @@ def test_sharp_lemma_is_attained_where_the_posterior_is_constant_in_size():
     assert posterior_overlap(p, q) == pytest.approx(sharp_overlap_bound(total_variation(p, q)), abs=1e-15)
 
 
+def test_bounds_known_values():
+    assert lemma1_bound(0.6) == pytest.approx(0.4)
+    assert sharp_overlap_bound([0.0, 0.6, 1.0]) == pytest.approx([0.5, 0.32, 0.0])
+    assert lemma7_bound(0.5) == 0.25
+
+
 def test_distances_along_an_axis_and_known_values():
     p = np.array([[0.5, 0.5], [1.0, 0.0]])
     q = np.array([0.25, 0.75])
@@ -101,7 +107,7 @@ def test_distances_along_an_axis_and_known_values():
 def test_hellinger_keeps_digits_for_laws_that_nearly_agree():
     h = 1e-9
     # H^2 of (1/2 + h, 1/2 - h) against (1/2, 1/2) is h^2 to leading order: 1e-18, which 2 - 2 BC rounds away.
-    assert hellinger_sq([0.5 + h, 0.5 - h], [0.5, 0.5]) == pytest.approx(h**2, rel=1e-6)
+    assert hellinger_sq([0.5 + h, 0.5 - h], [0.5, 0.5]) == pytest.approx(h**2, rel=1e-6, abs=0.0)
 
 
 # Laws -----------------------------------------------------------------------------------------------------------------
