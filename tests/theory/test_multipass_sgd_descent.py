@@ -277,6 +277,7 @@ def test_coupon_probability_values():
         assert coupon_all_seen_probability(n, ceil(n * log(n))) == pytest.approx(value, abs=5e-5)
     for n, value in {24: 0.804, 48: 0.845, 100: 0.882, 1000: 0.954}.items():
         assert coupon_all_seen_probability(n, ceil(n * log2(n))) == pytest.approx(value, abs=5e-4)
+    assert coupon_all_seen_probability(1000, 7275) == pytest.approx(0.5, abs=0.005), "n ln n - n ln ln 2"
     with pytest.raises(ValueError, match="n must be at least 1"):
         coupon_all_seen_probability(0, 3)
 

@@ -145,7 +145,7 @@ def suffix_lower_bound(memorise: int, eta: float, alpha: float) -> float:
 def bad_vector_probability(seen: int, log2_size: float) -> float:
     r"""Probability that some u lies outside ``seen`` random half-subsets, :math:`1 - (1 - 2^{-m})^{|U|}`.
 
-    Computed through log1p and expm1, so that |U| = 2^n with n in the thousands is no problem.
+    Computed through log1p and expm1, so that a set of 2^n vectors with n in the thousands is no problem.
 
     >>> round(bad_vector_probability(8, 8), 4), round(bad_vector_probability(10**6, 10**6 + 2), 4)
     (0.6328, 0.9817)

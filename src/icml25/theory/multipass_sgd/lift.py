@@ -130,7 +130,7 @@ def lift_to_any_oracle(
     ----------
     instance : MultiPassInstance
         Its oracle is the script; its n the sample size. The order of each pass is cyclic.
-    samples : (Z, |U|) bool array
+    samples : (Z, size) bool array
         All values an example can take, equally likely.
     steps : int
         States per run, by default the instance's T.

@@ -118,7 +118,7 @@ class MultiPassInstance:
     alpha : float
         Weight of h, by default min(1, 1 / (eta sqrt T)).
     log2_size : float
-        log2 |U|, also where U is not stored.
+        log2 of the size of U, also where U is not stored.
     """
 
     vectors: NDArray[np.int8]
@@ -156,7 +156,7 @@ class MultiPassInstance:
         n, d : int
             Sample size and number of coordinates in each of the two blocks.
         size : int
-            |U|, by default 4 * 2^n, which makes the bad vector exist with probability 0.98.
+            Size of U, by default 4 * 2^n, which makes the bad vector exist with probability 0.98.
         p : int
             Steering steps: a multiple of 16 that divides d and is at most T - memorise; by default the largest
             multiple of 16 up to a third of T - memorise (at least 16).
@@ -308,7 +308,7 @@ class MultiPassInstance:
 
         Returns
         -------
-        (size, |U|) bool array, or (size, 1) for a lazy instance
+        (examples, vectors) bool array, or (examples, 1) for a lazy instance
         """
         rng = np.random.default_rng(seed)
         count = self.n if size is None else size
@@ -351,12 +351,12 @@ class MultiPassInstance:
         return self.alpha * (5.0 * first + 2.0 * second) / 7.0
 
     def loss(self, w: FloatArray, z: BoolArray) -> Any:
-        """f(w, V); for a batch of examples (m, |U|), the mean over them.
+        """f(w, V); for a batch of examples (m, vectors), the mean over them.
 
         Parameters
         ----------
         w : (2d,) or (k, 2d) array
-        z : (|U|,) or (m, |U|) bool array
+        z : (vectors,) or (m, vectors) bool array
 
         Returns
         -------
@@ -518,13 +518,13 @@ def _check_steering(p: int | None, d: int, steps: int, memorise: int) -> int:
 class LossRecorder:
     """A ``record`` callable for :func:`sgd`: exact population and empirical excess of every iterate.
 
-    The scores of all |U| vectors are kept and only the columns that a step moved are added up again: O(|U| B) instead
-    of O(|U| d) per step. ``incremental=False`` recomputes them, the plain way.
+    The scores of all N vectors of U are kept and only the columns that a step moved are added up again: O(N B) instead
+    of O(N d) per step. ``incremental=False`` recomputes them, the plain way.
 
     Parameters
     ----------
     instance : MultiPassInstance
-    sample : (m, |U|) bool array
+    sample : (m, vectors) bool array
         For the empirical excess; None records the population excess only.
     incremental : bool
     """
