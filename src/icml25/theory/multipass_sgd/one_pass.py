@@ -34,8 +34,8 @@ __all__ = ["OnePassEmpiricalInstance"]
 class OnePassEmpiricalInstance:
     """The one-pass instance, lazily: u0 alone is kept, and an example is the boolean "contains u0".
 
-    U has 2^(4 n log n) vectors: no machine stores them, and no step of SGD needs them, because every other vector agrees
-    with u0 on at most 9d/16 signs and so never scores above the constant. Build it with :meth:`lazy`.
+    U has 2^(4 n log n) vectors: no machine stores them, and no step of SGD needs them: every other vector agrees with
+    u0 on at most 9d/16 signs and so never scores above the constant. Build it with :meth:`lazy`.
 
     Attributes
     ----------
