@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import shutil
 from pathlib import Path
@@ -21,6 +22,7 @@ def setup(app: Sphinx) -> None:
     app.connect("config-inited", exclude_twins)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("build-finished", copy_assets)
+    app.connect("build-finished", write_front_door)
 
 
 def exclude_twins(app: Sphinx, config: Config) -> None:
@@ -54,6 +56,20 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
     for name in _MATHJAX:
         shutil.copytree(mathjax / name, static / "mathjax" / name, dirs_exist_ok=True)
     shutil.copyfile(mathjax / "tex-mml-chtml.js", static / "mathjax" / "tex-mml-chtml.js")
+
+
+def write_front_door(app: Sphinx, error: Exception | None) -> None:
+    """Lead ``index.html`` to the first page; Jupyter Book's own has no icon, so that browsers ask for a missing one."""
+    if error is not None or app.builder.format != "html" or app.config.root_doc == "index":
+        return
+    first = app.builder.get_target_uri(app.config.root_doc)
+    title = html.escape(app.config.html_title)
+    page = (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f'<link rel="icon" type="image/svg+xml" href="_static/favicon.svg">\n'
+        f'<meta http-equiv="refresh" content="0; url={first}">\n<p><a href="{first}">{title}</a></p>\n</html>\n'
+    )
+    (Path(app.outdir) / "index.html").write_text(page, encoding="utf-8")
 
 
 def _package(name: str) -> Path:
