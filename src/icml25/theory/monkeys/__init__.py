@@ -21,8 +21,9 @@ Reference: Schaeffer, Kazdan, Hughes, Juravsky, Price, Lynch, Jones, Kirk, Mirho
 Monkeys Get Their Power (Laws)?*, ICML 2025, arXiv 2502.17578.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from icml25.theory.monkeys.backtest import ESTIMATORS, backtest, backtest_uniform, estimate_exponent, subsample_counts
-from icml25.theory.monkeys.batched import fit_compound_batch
 from icml25.theory.monkeys.estimators import (
     CompoundBinomialFitter,
     FittedLaw,
@@ -60,6 +61,9 @@ from icml25.theory.monkeys.passk import (
     plug_in_pass_at_k,
 )
 from icml25.theory.monkeys.simulation import simulate_counts, simulate_stopped
+
+if TYPE_CHECKING:
+    from icml25.theory.monkeys.batched import fit_compound_batch
 
 __all__ = [
     "ESTIMATORS",
@@ -99,3 +103,12 @@ __all__ = [
     "simulate_stopped",
     "subsample_counts",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Importing torch takes longer than a fit: only the batched fits need it.
+    if name == "fit_compound_batch":
+        from icml25.theory.monkeys.batched import fit_compound_batch
+
+        return fit_compound_batch
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from icml25.theory.monkeys.batched import fit_compound_batch
 from icml25.theory.monkeys.estimators import (
     CompoundBinomialFitter,
     ExponentKind,
@@ -296,6 +295,8 @@ def _score(
 
 def _fit_together(trials: Sequence[_Trial], family: Family, kind: ExponentKind, device: str) -> list[tuple[float, str]]:
     """All trials' compound fits at once, budget by budget: the grid follows the largest number of tries."""
+    from icml25.theory.monkeys.batched import fit_compound_batch
+
     results: dict[int, tuple[float, str]] = {}
     budgets = np.array([trial.n.max() for trial in trials])
     for budget in np.unique(budgets):
