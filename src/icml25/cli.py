@@ -1,4 +1,4 @@
-"""The ``icml25`` command: run, check and extend the book."""
+"""Entry point of the ``icml25`` command, which is in :mod:`icml25.commands` and needs the extra ``book``."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import sys
 
 __all__ = ["main"]
 
-_EXTRA = ("typer", "rich", "yaml", "psutil", "papermill", "jupytext", "nbformat", "nbclient")
+_EXTRA = ("jupyter_client", "jupytext", "nbclient", "nbformat", "papermill", "psutil", "rich", "typer", "yaml")
 
 
 def main() -> None:
-    """Entry point of the ``icml25`` command; without the extra ``book`` it says what to install."""
+    """Run the command; where the extra is not installed, say so in one line."""
     try:
         from icml25.commands import app
         from icml25.execution import spare_grammar
+
+        spare_grammar()
+        app()
     except ModuleNotFoundError as error:
-        _explain(error)
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRA:
+            raise
+        print(
+            f"icml25: {missing} is not installed; the command needs: pip install 'icml25[book]'",
+            file=sys.stderr,
+        )
         sys.exit(1)
-    spare_grammar()
-    app()
-
-
-def _explain(error: ModuleNotFoundError) -> None:
-    if (error.name or "").partition(".")[0] not in _EXTRA:
-        raise error
-    print(f"icml25: {error.name} is not installed; the command needs: pip install 'icml25[book]'", file=sys.stderr)
