@@ -210,6 +210,10 @@ def test_discretized_fit_recovers_the_exponent_from_many_tries(family, law):
     assert fit.status == "ok"
     assert fit.alpha == pytest.approx(0.4, rel=0.08)
     assert fit.scale == (x / n).max()
+    # On a support that ends early the second shape tells whether the fit knows where it ends.
+    fit = discretized_fit(*simulate_counts(law(0.4, 1.5, 0.3), 4000, 100_000, 2), family)
+    assert (fit.alpha, fit.beta) == (pytest.approx(0.4, rel=0.08), pytest.approx(1.5, rel=0.15))
+    assert fit.scale == pytest.approx(0.3, abs=0.01)
 
 
 def test_discretized_fit_sees_the_left_bucket():
