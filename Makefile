@@ -128,7 +128,7 @@ run: env  ## run chapters: make run SLUG=monkeys PROFILE=cpu SEED=0
 sync: env  ## execute the chapters whose source has changed
 	@$(BIN)/icml25 sync $(SLUG) --jobs $(JOBS)
 
-bench: env-test  ## time each hot kernel beside its peer
+bench: env-test  ## time each hot kernel beside its peer (ICML25_RECORD_BENCH=1 keeps the results)
 	@set -e; for file in benchmarks/bench_*.py; do printf '\n%s\n' "$$file"; $(BIN)/python "$$file"; done
 
 gpu: env-test  ## on a GPU machine: the gpu profile, held to the gpu baseline

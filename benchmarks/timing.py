@@ -1,14 +1,22 @@
-"""Compare two things fairly: in one process, interleaved, by the median of the CPU's work."""
+"""Compare two things fairly: in one process, interleaved, by the median; and keep what came out for the book.
+
+With ``ICML25_RECORD_BENCH=1`` each :func:`keep` puts its line into ``results.json``, which the performance page shows.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+RESULTS = Path(__file__).with_name("results.json")
 
 
 def seconds(fn: Callable[[], Any]) -> float:
@@ -58,3 +66,38 @@ def peak_memory(fn: Callable[[], Any]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def keep(
+    slug: str,
+    kernel: str,
+    *,
+    size: str,
+    ours_s: float,
+    peer: str | None = None,
+    peer_s: float | None = None,
+    slope: float | None = None,
+) -> None:
+    """Put one measurement of a chapter's kernel into the recorded results, in place of the one with its name and size.
+
+    Does nothing unless the environment asks for a record, so that a casual run does not change a tracked file.
+    """
+    if os.environ.get("ICML25_RECORD_BENCH") != "1":
+        return
+    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
+    line = {
+        "kernel": kernel,
+        "peer": peer,
+        "size": size,
+        "ours_s": _rounded(ours_s),
+        "peer_s": _rounded(peer_s),
+        "ratio": None if peer_s is None else _rounded(peer_s / ours_s),
+        "slope": _rounded(slope),
+    }
+    others = [old for old in results.get(slug, []) if (old["kernel"], old["size"]) != (kernel, size)]
+    results[slug] = [*others, line]
+    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.3g}")
