@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,9 +17,12 @@ from rich.table import Table
 
 from icml25.book.chapters import Chapter, NoBookError, book_root, find_chapters
 from icml25.book.claims import ClaimsError, Verdict
-from icml25.book.evidence import Evidence, gather, title_of
-from icml25.book.records import Measured
+from icml25.book.evidence import Evidence, Finding, gather, title_of
+from icml25.checking import PROFILES
 from icml25.execution import Fault
+
+if TYPE_CHECKING:
+    from icml25.data.registry import DatasetInfo
 
 __all__ = ["app"]
 
@@ -30,7 +34,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Data sets that are not shipped.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
-console = Console(highlight=False, soft_wrap=True)
+# Tables in a log are not squeezed into a terminal that is not there.
+console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 INTERRUPTED = 130
@@ -157,10 +162,12 @@ def run(
 ) -> None:
     """Run chapters with papermill at a profile; finished ones are kept, a failed one does not stop the others."""
     from icml25 import runner
-    from icml25.book.profiles import PROFILES
+    from icml25.book.profiles import check_profile
 
-    if profile not in PROFILES:
-        raise _fail(f"--profile must be one of {', '.join(PROFILES)}, got {profile!r}")
+    try:
+        check_profile(profile)
+    except ValueError as error:
+        raise _fail(f"--{error}") from error
     if record and profile not in ("study", "gpu"):
         raise _fail(f"--record is for the profiles study and gpu, not {profile}: icml25 sync keeps the cpu results")
     chapters = _chapters(slugs)
@@ -262,24 +269,32 @@ def claims(
 
 
 def _claims_table(chapter: Chapter) -> Table:
-    profiles = ("cpu", "study", "gpu")
-    table = Table(
-        "id", "kind", "paper", *profiles, "verdict", title=f"{chapter.part}/{chapter.slug}", title_justify="left"
-    )
+    """One row for each measured number, so that a claim of several numbers stays legible."""
+    table = Table("id", "kind", "number", "paper", "needs", *PROFILES, "verdict", title_justify="left")
+    table.title = f"{chapter.part}/{chapter.slug}"
     for finding in _evidence(chapter).findings:
         claim = finding.claim
         paper = "" if claim.paper_value is None else str(claim.paper_value)
-        ours = [_values(finding.outcomes[profile]) if profile in finding.outcomes else "" for profile in profiles]
         verdict = "[dim]out of reach[/]" if finding.out_of_reach else f"[{_COLOR[finding.verdict]}]{finding.verdict}[/]"
-        table.add_row(claim.id, claim.kind, escape(paper), *ours, verdict)
+        if not claim.parts:
+            table.add_row(claim.id, claim.kind, "", escape(paper), "", "", "", "", verdict)
+        for position, part in enumerate(claim.parts):
+            name = "" if part.name == "value" else escape(part.name)
+            ours = [_value(finding, profile, part.name) for profile in PROFILES]
+            row = [claim.id, claim.kind, name, escape(paper), escape(str(part.condition)), *ours, verdict]
+            if position:
+                row[0] = row[1] = row[3] = row[-1] = ""
+            table.add_row(*row)
     return table
 
 
-def _values(measured: Measured) -> str:
-    if not measured.values:
-        return escape(measured.reason) or "-"
-    shown = [f"{'' if name == 'value' else name + ' '}{value:.4g}" for name, value in measured.values.items()]
-    return escape(", ".join(shown))
+def _value(finding: Finding, profile: str, part: str) -> str:
+    if profile not in finding.outcomes:
+        return ""
+    measured = finding.outcomes[profile]
+    if part in measured.values:
+        return f"{measured.values[part]:.4g}"
+    return escape(measured.reason) or "-"
 
 
 def _check_claims(chapters: Sequence[Chapter], records: Path | None, *, all_chapters: bool) -> None:
@@ -330,12 +345,17 @@ def data_list() -> None:
     """List the data sets that are not shipped."""
     from icml25.data import registry
 
-    table = Table("name", "here", "size", "licence", "checksum", "source")
     for name in registry.REGISTRY:
-        info, place = registry.describe(name), registry.locate(name)
-        here = "no" if place is None else str(place)
-        table.add_row(name, *(escape(text) for text in (here, info.size, info.licence, info.checksum, info.source)))
-    console.print(table)
+        place = registry.locate(name)
+        console.print(
+            f"[bold]{name}[/]  {'not here: icml25 data get ' + name if place is None else escape(str(place))}"
+        )
+        _describe(registry.describe(name))
+
+
+def _describe(info: DatasetInfo) -> None:
+    for label in ("description", "source", "size", "licence", "checksum"):
+        console.print(f"  {label}: {escape(getattr(info, label))}")
 
 
 @data_app.command("get")
@@ -351,9 +371,8 @@ def data_get(
         info = registry.describe(name)
     except KeyError as error:
         raise _fail(str(error.args[0])) from error
-    for label in ("description", "source", "size", "licence", "checksum"):
-        console.print(f"[bold]{label}[/]  {escape(getattr(info, label))}")
-    console.print(f"[bold]into[/]  {escape(str(registry.cache_dir()))}")
+    console.print(f"[bold]{name}[/]  goes into {escape(str(registry.cache_dir()))}")
+    _describe(info)
     if not yes and not typer.confirm("Fetch it?"):
         raise typer.Exit(1)
     try:
