@@ -45,7 +45,7 @@ Array = NDArray[np.float64]
 
 
 def two_gaussian_tv(mu_norm: float, t: ArrayLike, *, complement: bool = False) -> float | Array:
-    r"""TV between the noised :math:`\mathcal N(\pm\mu, I)`: :math:`\operatorname{erf}(m/\sqrt 2)`, m = |mu| e^{-t}.
+    r"""TV between the noised :math:`\mathcal N(\pm\mu, I)`: :math:`\operatorname{erf}(\lVert\mu\rVert e^{-t}/\sqrt 2)`.
 
     The variance of a coordinate stays 1 at every t, so only the distance of the means shrinks.
 
