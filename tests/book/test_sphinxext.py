@@ -154,7 +154,13 @@ def test_statements_quantities_and_paper_values_are_markdown_with_maths(book):
 def test_a_claim_with_parts_shows_each_number_and_its_condition(book):
     _, read = book.build()
     text = text_of(row_of(read("book/theory/toy"), "claim-toy-c2"))
-    assert "−0.94 1.5 , needs ≤ 1 a low one 3 , needs ≥ 1 a high one ✗ not reproduced" in text
+    assert "In the paper: −0.94 1.5 , needs ≤ 1 a low one 3 , needs ≥ 1 a high one ✗ not reproduced" in text
+
+
+def test_profiles_that_found_the_same_number_share_it(book):
+    book.record("study", C1={"verdict": "reproduced", "values": {"value": -2.01}})
+    _, read = book.build()
+    assert "−2.01 (cpu, study), needs" in text_of(row_of(read("book/theory/toy"), "claim-toy-c1"))
 
 
 def test_missing_runs_say_why_and_out_of_reach_says_what_it_would_take(book):

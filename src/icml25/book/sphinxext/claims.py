@@ -121,8 +121,8 @@ class ClaimsTable(BookDirective):
     def draw(self, evidence: Evidence) -> list[nodes.Node]:
         """The nodes for one chapter."""
         rows = [self.claim_row(evidence, finding) for finding in evidence.findings]
-        head = ["Claim, and where the paper makes it", "Paper", "Here", "Verdict"]
-        return [totals_line(evidence), table(head, rows, widths=(40, 13, 27, 20), kind="icml25-claims")]
+        head = ["Claim, and where the paper makes it", "Found here", "Verdict"]
+        return [totals_line(evidence), table(head, rows, widths=(41, 37, 22), kind="icml25-claims")]
 
     def claim_row(self, evidence: Evidence, finding: Finding) -> nodes.row:
         """The row of one claim."""
@@ -133,8 +133,8 @@ class ClaimsTable(BookDirective):
             paragraph(*self.inline(claim.statement)),
             small(*self.inline(claim.source)),
         ]
-        cells = [about, self.paper(finding), self.measured(finding), self.verdicts(evidence, finding)]
-        names = ["claim", "paper" if cells[1] else "empty", "here", "verdict"]
+        cells = [about, [*self.paper(finding), *self.measured(finding)], self.verdicts(evidence, finding)]
+        names = ["claim", "here", "verdict"]
         return row(
             cells, anchor=claim_id(evidence.chapter.slug, claim.id), classes=[f"icml25-cell-{name}" for name in names]
         )
@@ -144,7 +144,8 @@ class ClaimsTable(BookDirective):
         value = finding.claim.paper_value
         if value is None:
             return []
-        return [paragraph(*self.inline(value)) if isinstance(value, str) else paragraph(number(value))]
+        text = self.inline(value) if isinstance(value, str) else [nodes.Text(number(value))]
+        return [paragraph("In the paper: ", *text, classes=["icml25-paper"])]
 
     def measured(self, finding: Finding) -> list[nodes.Node]:
         """What is measured, the condition and the numbers found; or what a check would take."""
@@ -153,12 +154,14 @@ class ClaimsTable(BookDirective):
         return [node for part in finding.claim.parts for node in self.measured_part(finding, part)]
 
     def measured_part(self, finding: Finding, part: Part) -> list[nodes.Node]:
-        """One measured number at each profile."""
-        line: list[nodes.Node | str] = []
+        """One measured number, at each profile that found another one."""
+        found: dict[str, list[str]] = {}
         for profile, measured in finding.outcomes.items():
             if part.name in measured.values:
-                line += [nodes.strong("", number(measured.values[part.name]))]
-                line += [f" ({profile}), " if len(finding.outcomes) > 1 else ", "]
+                found.setdefault(number(measured.values[part.name]), []).append(profile)
+        line: list[nodes.Node | str] = []
+        for text, profiles in found.items():
+            line += [nodes.strong("", text), f" ({', '.join(profiles)}), " if len(finding.outcomes) > 1 else ", "]
         return [paragraph(*line, needs(part.condition)), small(*self.inline(part.quantity))]
 
     def verdicts(self, evidence: Evidence, finding: Finding) -> list[nodes.Node]:
