@@ -130,6 +130,7 @@ def test_processes_are_what_they_say():
     # x = 0b10 = (1, 0): truncation to one token keeps the first; the order [0, 1] hides the first.
     law = np.eye(4)[2]
     assert AutoregressiveTruncation(2, 2).push(law, 1).tolist() == [0.0, 1.0]
+    assert AutoregressiveTruncation(3, 2).order == (2, 1, 0)
     assert OrderedMasking([0, 1], 2).push(law, 1).tolist() == [1.0, 0.0]
     masked = RandomMasking(2, 2).push(law, 0.25).reshape(3, 3)
     assert masked[1, 0] == pytest.approx(0.75**2)

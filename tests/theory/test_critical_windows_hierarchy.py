@@ -73,6 +73,23 @@ def test_gaussian_pairs_of_pairs_have_a_tree_of_depth_two():
     assert check_mixture_tree(tree, pairs, separation, 0.1) == []
 
 
+def test_a_chain_of_neighbours_is_no_node_until_its_ends_have_merged():
+    pairs, separation = gaussian_distances([[0.0], [10.0], [20.0]])
+    levels = np.linspace(0.0, 8.0, 161)
+    tree = build_mixture_tree(pairs, separation, levels, 0.1)
+    assert tree.root.level == next(t for t in levels if pairs(t)[0, 2] <= 0.1)
+    assert check_mixture_tree(tree, pairs, separation, 0.1) == []
+
+
+def test_a_pair_that_merges_too_close_to_the_rest_is_no_node():
+    # 0 and 1 merge while 2, at a distance only half as large again, is not far enough to be told apart.
+    pairs, separation = gaussian_distances([[0.0], [8.0], [20.0]])
+    tree = build_mixture_tree(pairs, separation, np.linspace(0.0, 8.0, 161), 0.1)
+    assert [sorted(node.subset) for node in tree.nodes] == [[0], [1], [2], [0, 1, 2]]
+    assert tree.depth == 1
+    assert check_mixture_tree(tree, pairs, separation, 0.1) == []
+
+
 def test_gaussian_separation_is_a_lower_bound():
     # One dimension, three means, unequal weights: the total variation by the trapezoidal rule.
     means, weights = np.array([[-3.0], [0.0], [4.0]]), np.array([0.5, 0.2, 0.3])
@@ -107,6 +124,8 @@ def test_corollary1_holds_along_every_path(weights):
         checks = corollary1_checks(mix, proc, tree, feature, 0.2)
         assert [len(c.subset) for c in checks] == [1, 2, 4]
         assert all(c.distance <= c.bound + 1e-12 for c in checks)
+        ratio = 1 / sum(weights[k] for k in checks[1].subset) - 1
+        assert checks[1].bound == pytest.approx(0.2 * (1 + max(1, ratio) / math.sqrt(2)))
     distances = [c.distance for c in corollary1_checks(mix, proc, tree, 0, 0.2)]
     assert max(distances) < 0.05
 
