@@ -73,7 +73,7 @@ def figures_text(claim: Claim, measured: Measured) -> str:
     """Measured numbers, each with its pass condition, and the reason where there is one."""
     conditions = {part.name: part.condition for part in claim.parts}
     numbers = ", ".join(
-        f"{'' if name == 'value' else f'{name} '}{number(value)} ({needs(conditions[name])})"
+        f"{'' if name == 'value' else f'{name}: '}{number(value)} ({needs(conditions[name])})"
         for name, value in measured.values.items()
     )
     return "; ".join(text for text in (numbers, measured.reason) if text)
