@@ -94,6 +94,15 @@ def test_executing_again_gives_the_same_bytes(pair):
     assert pair.chapter("good").notebook.read_bytes() == before
 
 
+def test_where_a_stream_was_flushed_leaves_no_trace():
+    def stream(text, name="stdout"):
+        return {"output_type": "stream", "name": name, "text": text}
+
+    shown = {"output_type": "display_data", "data": {}, "metadata": {}}
+    outputs = [stream("a"), stream("b"), stream("c", "stderr"), stream("d"), shown, stream("e")]
+    assert notebooks._merged(outputs) == [stream("ab"), stream("c", "stderr"), stream("d"), shown, stream("e")]
+
+
 @pytest.fixture
 def no_kernel(monkeypatch):
     monkeypatch.setattr(notebooks, "execute", lambda *_: pytest.fail("a kernel was started"))
