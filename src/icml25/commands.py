@@ -6,7 +6,7 @@ import contextlib
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,7 @@ from rich.table import Table
 from icml25.book.chapters import Chapter, NoBookError, book_root, find_chapters
 from icml25.book.claims import ClaimsError, Verdict
 from icml25.book.evidence import Evidence, Finding, gather, title_of
+from icml25.book.progress import enabled
 from icml25.checking import PROFILES
 from icml25.execution import Fault
 
@@ -58,7 +59,7 @@ def _chapters(slugs: Sequence[str] | None) -> list[Chapter]:
     for slug in slugs or ():
         if slug not in chapters:
             raise _fail(f"no chapter {slug!r}; there are: {', '.join(chapters) or 'none'}")
-    return [chapters[slug] for slug in slugs] if slugs else list(chapters.values())
+    return [chapters[slug] for slug in dict.fromkeys(slugs)] if slugs else list(chapters.values())
 
 
 @contextlib.contextmanager
@@ -76,6 +77,22 @@ def _interruptible(what_remains: str) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _waiting(chapters: Sequence[Chapter]) -> Iterator[Callable[[Chapter], None]]:
+    """On a terminal, say which chapters are still to come; call what this yields for each that is done."""
+    left = [chapter.slug for chapter in chapters]
+    if not (enabled() and console.is_terminal):
+        yield lambda _: None
+        return
+    with console.status(f"to come: {', '.join(left)}") as status:
+
+        def done(chapter: Chapter) -> None:
+            left.remove(chapter.slug)
+            status.update(f"to come: {', '.join(left)}")
+
+        yield done
 
 
 def _show_fault(chapter: Chapter, fault: Fault) -> None:
@@ -110,8 +127,9 @@ def sync(
     failed = 0
     with _interruptible("pairs that were not done are as they were"):
         results = notebooks.sync(chapters, jobs=jobs, force=everything, timeout=timeout)
-        with contextlib.closing(results):
+        with contextlib.closing(results), _waiting(chapters) as done:
             for result in results:
+                done(result.chapter)
                 mark = "[green]✓[/]" if result.ok else "[red]✗[/]"
                 cost = f"  {result.seconds:.1f} s, {result.cpu_seconds:.1f} CPU s" if result.seconds else ""
                 console.print(f"{mark} {result.chapter.slug}: {result.done}{cost}")
@@ -185,8 +203,9 @@ def run(
                 fresh=fresh,
                 scheduler=scheduler,
             )
-            with contextlib.closing(ran):
+            with contextlib.closing(ran), _waiting(chapters) as done:
                 for result in ran:
+                    done(result.chapter)
                     results.append(result)
                     _show_ran(result, len(results), len(chapters))
                     if record and result.record is not None:
@@ -364,7 +383,6 @@ def data_get(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Fetch a data set into the cache, after showing what it is."""
-    from icml25.book.progress import enabled
     from icml25.data import registry
 
     try:

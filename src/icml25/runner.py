@@ -198,7 +198,7 @@ def run(
         Run finished chapters again.
     scheduler : str, optional
         Address of a ``dask.distributed`` scheduler whose workers run the chapters; they need the same checkout at the
-        same place. ``jobs`` then has no effect.
+        same place. ``jobs`` then has no effect, and an interrupt leaves a chapter that has begun to its worker.
     """
     check_profile(profile)
     todo: list[tuple[Chapter, str, Job]] = []
