@@ -33,19 +33,32 @@
     return update;
   }
 
+  // Plotly's own log ticks are 2, 3, 4, ... without their decade, and SI prefixes such as 1µ.
+  function logarithmic(layout) {
+    const update = {};
+    for (const axis of axesOf(layout)) {
+      const { type, range } = layout[axis];
+      if (type !== "log") continue;
+      update[`${axis}.exponentformat`] = "power";
+      const decades = range[1] - range[0];
+      if (decades >= 1.5) update[`${axis}.dtick`] = Math.ceil(decades / 6);
+    }
+    return update;
+  }
+
   // Dark ink is one of the figure colours; on a dark page it has to turn light. Both are taken from the first drawing,
   // since a restyled trace no longer says what it was.
   function inkTraces(data) {
     return data.flatMap((trace, i) => ((trace.line || {}).color || "").toUpperCase() === INK.toUpperCase() ? [i] : []);
   }
 
-  function arranged(layout, width) {
+  function arranged(layout, width, traces) {
     const panels = (layout.meta || {}).panels || 1;
     if (panels < 2) return {};
     const stack = width < STACK_BELOW;
     const gap = stack ? 0.16 : 0.12;
     const share = (1 - gap * (panels - 1)) / panels;
-    const update = { height: stack ? 90 + 290 * panels : layout.height };
+    const update = { height: stack ? 60 + 280 * panels + 19 * traces : layout.height };
     for (let i = 0; i < panels; i++) {
       const n = i === 0 ? "" : String(i + 1);
       const from = (stack ? panels - 1 - i : i) * (share + gap);
@@ -94,7 +107,12 @@
     const coarse = window.matchMedia("(pointer: coarse)").matches;
     // A finger that scrolls past the figure must not zoom it.
     original.dragmode = coarse ? false : "zoom";
-    const fit = () => Plotly.relayout(plot, { ...themed(original), ...arranged(original, plot.clientWidth) });
+    const fit = () =>
+      Plotly.relayout(plot, {
+        ...themed(original),
+        ...logarithmic(original),
+        ...arranged(original, plot.clientWidth, spec.data.length),
+      });
     const paint = () => {
       fit();
       if (dark.length) Plotly.restyle(plot, { "line.color": colours().ink, "marker.color": colours().ink }, dark);

@@ -36,6 +36,21 @@ CLAIMS = """
 TOC = "format: jb-book\nroot: index\nparts:\n  - caption: Theory\n    chapters:\n      - file: book/theory/toy\n"
 CHAPTER = "# A toy with $x$\n\n:::{card} Paper\nDoe, *The paper*.\n:::\n\n```{claims} toy\n```\n"
 
+LIBRARY = '''"""First module."""
+
+from typing import NamedTuple
+
+
+def one():
+    """Return one, :math:`1`."""
+
+
+class Pair(NamedTuple):
+    """Two."""
+
+    left: int
+'''
+
 
 def bundle(claim, verdict, values, reason=""):
     data = {
@@ -283,7 +298,7 @@ def test_the_reference_lists_every_public_module_of_a_package(book, tmp_path_fac
     package = tmp_path_factory.mktemp("lib") / "toylib"
     package.mkdir()
     (package / "__init__.py").write_text('"""P."""')
-    (package / "first.py").write_text('"""First module."""\n\n\ndef one():\n    """Return one, :math:`1`."""\n')
+    (package / "first.py").write_text(LIBRARY)
     (package / "_hidden.py").write_text('"""Hidden."""')
     monkeypatch.syspath_prepend(package.parent)
     book.write("# Reference\n\n```{api-modules} toylib\n```\n")
@@ -291,6 +306,8 @@ def test_the_reference_lists_every_public_module_of_a_package(book, tmp_path_fac
     assert warnings == ""
     page = read("index")
     assert 'id="toylib.first.one"' in page
+    assert 'id="toylib.first.Pair"' in page
+    assert "Alias for field" not in page
     assert "Hidden" not in page
 
 

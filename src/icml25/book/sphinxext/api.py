@@ -24,6 +24,12 @@ def setup(app: Sphinx) -> None:
     """Register the directives."""
     app.add_directive("api-modules", ApiModules)
     app.add_directive("benchmarks", Benchmarks)
+    app.connect("autodoc-skip-member", skip_tuple_fields)
+
+
+def skip_tuple_fields(app: Sphinx, kind: str, name: str, member: object, skip: bool, options: object) -> bool | None:
+    """Leave out a named tuple's fields, which its docstring describes: all that is said of them is their number."""
+    return True if type(member).__name__ == "_tuplegetter" else None
 
 
 class ApiModules(BookDirective):

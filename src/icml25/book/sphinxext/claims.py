@@ -121,7 +121,7 @@ class ClaimsTable(BookDirective):
     def draw(self, evidence: Evidence) -> list[nodes.Node]:
         """The nodes for one chapter."""
         rows = [self.claim_row(evidence, finding) for finding in evidence.findings]
-        head = ["Claim, and where the paper makes it", "Found here", "Verdict"]
+        head = ["Claim, and its source", "Found here", "Verdict"]
         return [totals_line(evidence), table(head, rows, widths=(41, 37, 22), kind="icml25-claims")]
 
     def claim_row(self, evidence: Evidence, finding: Finding) -> nodes.row:
