@@ -144,7 +144,7 @@ def two_gaussian_same_mode(mu_norm: float, t: ArrayLike, *, weight: float = 0.5,
 
 
 def two_gaussian_distance(
-    mu_norm: float, t: float, target: str = "component", *, weight: float = 0.5, n_grid: int = 4001, n_nodes: int = 801
+    mu_norm: float, t: float, target: str = "component", *, weight: float = 0.5, n_grid: int = 2001, n_nodes: int = 801
 ) -> float:
     r"""The left-hand side of Theorem 2 on two Gaussians: TV between :math:`p^{+,t}` and a target, by quadrature.
 
