@@ -36,6 +36,13 @@ CLAIMS = """
 TOC = "format: jb-book\nroot: index\nparts:\n  - caption: Theory\n    chapters:\n      - file: book/theory/toy\n"
 CHAPTER = "# A toy with $x$\n\n:::{card} Paper\nDoe, *The paper*.\n:::\n\n```{claims} toy\n```\n"
 
+PROVENANCE = {
+    "commit": "0123456789abcdef",
+    "dirty": True,
+    "torch": "2.13.0",
+    "cpu_seconds": 83.93,
+    "peak_memory_bytes": 273_281_024,
+}
 LIBRARY = '''"""First module."""
 
 from typing import NamedTuple
@@ -103,7 +110,7 @@ class Book:
         (self.folder / "toy.ipynb").write_text(notebook(text, *outputs))
 
     def record(self, profile, **claims):
-        run = {"slug": "toy", "profile": profile, "seed": 3, "claims": claims, "provenance": {"commit": "abc"}}
+        run = {"slug": "toy", "profile": profile, "seed": 3, "claims": claims, "provenance": PROVENANCE}
         (self.folder / "toy.results.json").write_text(json.dumps({profile: run}))
 
     def build(self):
@@ -239,7 +246,10 @@ def test_the_ledger_counts_and_links(book):
     text = text_of(page)
     assert "All chapters 4 1 1 1 1" in text
     assert 'href="book/theory/toy.html#claim-toy-c2"' in page
-    assert "Recorded run: profile study, seed 3, commit abc." in text
+    assert (
+        "Recorded run: profile study, seed 3, commit 012345678 with changes, torch 2.13.0, 84 cpu seconds, "
+        "peak memory 273 MB." in text
+    )
     assert 'id="ledger-toy"' in page
     assert r"A toy with <span class=\"math" in page.replace('"', '\\"')
 

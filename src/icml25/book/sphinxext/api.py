@@ -48,7 +48,10 @@ class ApiModules(BookDirective):
         """The section of one module."""
         name = f"api-{module}"
         section = nodes.section(
-            "", nodes.title("", "", nodes.literal("", module)), ids=[nodes.make_id(name)], names=[name]
+            "",
+            nodes.title("", "", nodes.literal("", module.rpartition(".")[2])),
+            ids=[nodes.make_id(name)],
+            names=[name],
         )
         lines = ["```{eval-rst}", f".. automodule:: {module}", "   :members:", "```"]
         self.state.nested_parse(StringList(lines, source=module), self.content_offset, section)

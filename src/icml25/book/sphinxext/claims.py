@@ -196,7 +196,12 @@ class LedgerPage(BookDirective):
         names = [link(self.env, e.chapter, *self.inline(title_of(e.chapter))) for e in known]
         rows = [row([[paragraph(name)], *_cells(numbers)]) for name, numbers in zip(names, counts, strict=True)]
         sums = [sum(column) for column in zip(*counts, strict=True)]
-        head = ["Chapter", "Claims", *(f"{SYMBOLS[verdict]} {verdict}" for verdict in Verdict), "out of reach"]
+        # On a phone the symbols stand alone.
+        verdicts = [
+            nodes.inline("", "", nodes.Text(SYMBOLS[v]), nodes.inline("", f" {v}", classes=["icml25-word"]))
+            for v in Verdict
+        ]
+        head = ["Chapter", "Claims", *verdicts, "out of reach"]
         rows.append(row([[paragraph("All chapters")], *_cells(sums)]))
         return table(head, rows, widths=(40, 10, 14, 14, 11, 11), kind="icml25-totals")
 
@@ -229,9 +234,20 @@ class LedgerPage(BookDirective):
 
     def provenance(self, run: RunRecord) -> nodes.paragraph:
         """Where the numbers of a recorded run come from."""
-        plain = {key: value for key, value in run.provenance.items() if isinstance(value, str | int | float)}
-        facts = "".join(f", {key.replace('_', ' ')} {value}" for key, value in plain.items())
-        return small(f"Recorded run: profile {run.profile}, seed {run.seed}{facts}.")
+        facts = {key: value for key, value in run.provenance.items() if isinstance(value, str | int | float)}
+        changed = " with changes" if facts.pop("dirty", False) else ""
+        texts = [f"profile {run.profile}", f"seed {run.seed}"]
+        for key, value in facts.items():
+            match key, value:
+                case "commit", str():
+                    texts.append(f"commit {value[:9]}{changed}")
+                case "peak_memory_bytes", int():
+                    texts.append(f"peak memory {value / 1e6:.0f} MB")
+                case "seconds" | "cpu_seconds", int() | float():
+                    texts.append(f"{value:.0f} {key.replace('_', ' ')}")
+                case _:
+                    texts.append(f"{key.replace('_', ' ')} {value}")
+        return small(f"Recorded run: {', '.join(texts)}.")
 
 
 class MethodMap(BookDirective):

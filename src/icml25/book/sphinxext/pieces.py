@@ -90,11 +90,11 @@ def small(*children: nodes.Node | str) -> nodes.paragraph:
     return paragraph(*children, classes=["icml25-small"])
 
 
-def table(head: Sequence[str], rows: Sequence[nodes.row], widths: Sequence[int], kind: str) -> nodes.table:
+def table(head: Sequence[nodes.Node | str], rows: Sequence[nodes.row], widths: Sequence[int], kind: str) -> nodes.table:
     """A table with a head row."""
     group = nodes.tgroup(cols=len(widths))
     group += [nodes.colspec(colwidth=width) for width in widths]
-    group += nodes.thead("", row([[paragraph(text)] for text in head]))
+    group += nodes.thead("", row([[paragraph(title)] for title in head]))
     group += nodes.tbody("", *rows)
     return nodes.table("", group, classes=[kind, "icml25-table"])
 
