@@ -231,6 +231,7 @@ def test_page(reader, name):
     assert faults(visit) == []
 
 
+@pytest.mark.timeout(1800)
 def test_pages_outside_the_table_of_contents(reader, built):
     names = sorted(path.relative_to(built).with_suffix("").as_posix() for path in built.rglob("*.html"))
     assert set(PAGES) <= set(names)
