@@ -190,8 +190,11 @@ def test_cost_is_distinct_prefixes_not_draws():
     tokens = torch.zeros(2, 5, dtype=torch.int64)
     drawn = resample_cuts(model, tokens, [0, 2], 1000, generator=0)
     distinct = 0
-    for b, (j, cut) in itertools.product(range(2), enumerate([0, 2])):
-        distinct += sum(len(drawn[b, j, :, :k].unique(dim=0)) for k in range(cut + 1, 5))
+    for b, k in itertools.product(range(2), range(1, 5)):
+        entered = [drawn[b, j] for j, cut in enumerate([0, 2]) if cut < k]
+        # The string itself is followed up to the last cut, drawn or not.
+        own = [tokens[b : b + 1]] if k <= 2 else []
+        distinct += len(torch.cat([*entered, *own])[:, :k].unique(dim=0))
     assert model.rows == distinct
     assert distinct < 2 * (4 + 2) * 1000 / 4
 

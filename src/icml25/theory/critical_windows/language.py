@@ -457,9 +457,9 @@ def resample_cuts(
 ) -> Tensor:
     r"""Cut every string at every cut and sample ``n`` ways to go on, all pairs in one sweep over the positions.
 
-    One pass over each string leaves the state at all of its cuts. From there the draws of one (string, cut) pair that
-    have agreed so far share one state: the network is evaluated once per *distinct* prefix, at most once per token
-    generated, and a pair enters the sweep only at its cut.
+    The sweep follows each string itself and all of its continuations together. A (string, cut) pair enters at its cut,
+    from the state that the string has there, and draws that have agreed so far share one state, whatever their cuts:
+    the network is evaluated once per *distinct* prefix, and at most about once per token generated.
 
     Parameters
     ----------
@@ -520,42 +520,41 @@ def _resample(
     context: Tensor | None,
 ) -> Tensor:
     batch, length = tokens.shape
-    device, vocab = tokens.device, model.vocab_size
+    vocab, first = model.vocab_size, cuts[0]
     strings = tokens.repeat(len(cuts), 1, 1).repeat_interleave(n, 1).reshape(len(cuts) * batch * n, length)
-    seen = max([cut for cut in cuts if cut < length], default=-1) + 1
-    if seen == 0:
+    if first == length:
         return strings.view(len(cuts), batch, n, length).transpose(0, 1)
-    read = None if context is None else context[:, :seen]
-    model._check_context(read, tokens[:, :seen].shape)
-    prefix_logits, trace = model.run(model.shifted(tokens)[:, :seen], None, read)
-    everyone = torch.arange(batch, device=device)
-    # A node is one distinct prefix: the question it belongs to, its state, the law of its next token.
-    question, token = everyone[:0], everyone[:0]
-    state, node_of_draw = trace[:0], everyone[:0]
-    for i in range(cuts[0], length):
-        logits = prefix_logits[:0, 0]
-        if len(question):
-            now = None if context is None else context[question, i][:, None]
-            stepped, trace_of_step = model.run(token[:, None], state, now)
-            logits, state = stepped[:, -1], model.state_after(trace_of_step)
+    read = None if context is None else context[:, : first + 1]
+    model._check_context(read, tokens[:, : first + 1].shape)
+    logits, trace = model.run(model.shifted(tokens)[:, : first + 1], None, read)
+    logits, state = logits[:, -1], model.state_after(trace)
+    # A node is one distinct prefix of one string's continuations; `path` is the node of the string itself, which is
+    # kept until the last cut so that the draws of a later cut start from it.
+    string = path = torch.arange(batch, device=tokens.device)
+    node_of_draw = path[:0]
+    for i in range(first, length):
         if i in cuts:
-            joined = model.state_after(trace, i + 1)
-            state = torch.cat([state, joined]) if len(question) else joined
-            logits = torch.cat([logits, prefix_logits[:, i]])
-            node_of_draw = torch.cat([node_of_draw, (len(question) + everyone).repeat_interleave(n)])
-            question = torch.cat([question, everyone])
+            node_of_draw = torch.cat([node_of_draw, path.repeat_interleave(n)])
         if not torch.isfinite(logits).all():
             raise RuntimeError(f"non-finite logits at step {i}")
         drawn = _draw(law(logits), node_of_draw, generator)
         strings[: len(drawn), i] = drawn
-        # Children that were drawn at least once become the next nodes; marking them is linear where a sort is not.
+        if i + 1 == length:
+            break
+        # Children that were drawn at least once are the next nodes; marking them is linear where a sort is not.
         key = node_of_draw * vocab + drawn
-        born = torch.zeros(len(question) * vocab, dtype=torch.bool, device=device)
+        born = torch.zeros(len(string) * vocab, dtype=torch.bool, device=tokens.device)
         born[key] = True
-        node_of_draw = (born.cumsum(0) - 1)[key]
+        path = path * vocab + tokens[:, i] if i < cuts[-1] else path[:0]
+        born[path] = True
+        number = born.cumsum(0) - 1
+        node_of_draw, path = number[key], number[path]
         child = born.nonzero()[:, 0]
         parent, token = child // vocab, child % vocab
-        question, state = question[parent], state[parent]
+        string, state = string[parent], state[parent]
+        now = None if context is None else context[string, i + 1][:, None]
+        stepped, trace = model.run(token[:, None], state, now)
+        logits, state = stepped[:, -1], model.state_after(trace)
     return strings.view(len(cuts), batch, n, length).transpose(0, 1)
 
 
