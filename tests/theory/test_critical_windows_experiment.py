@@ -122,6 +122,15 @@ def test_clean_and_noise_ends():
     assert within(one, [0.5])
 
 
+@pytest.mark.parametrize("t", [0.2, 1.0])
+def test_degraded_copy_is_the_ornstein_uhlenbeck_one(t):
+    sampler = two_gaussians()
+    y = sampler.degrade(torch.full((20_000, 3), 2.0, dtype=torch.float64), t, generator())
+    noise = y - 2.0 * math.exp(-t)
+    assert noise.mean().item() == pytest.approx(0.0, abs=4.5 / math.sqrt(60_000))
+    assert noise.var().item() == pytest.approx(1 - math.exp(-2 * t), rel=4.5 * math.sqrt(2 / 60_000))
+
+
 # Masking --------------------------------------------------------------------------------------------------------------
 
 
