@@ -135,9 +135,7 @@ def same_law(ours, peer):
     pooled = 0.5 * (ours + peer)
     inner = (pooled > 0.05) & (pooled < 0.95)
     z = (ours - peer)[inner] / np.sqrt(2 * (pooled * (1 - pooled))[inner] / DRAWS)
-    print(
-        f"    {inner.sum()} shares differ by {z.mean():+.2f} +- {z.std():.2f} standard errors (0 +- 1 if one law)"
-    )
+    print(f"    {inner.sum()} shares differ by {z.mean():+.2f} +- {z.std():.2f} standard errors (0 +- 1 if one law)")
 
 
 def bound(model, asked, chain, taken):

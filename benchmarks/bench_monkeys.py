@@ -12,7 +12,7 @@ from functools import partial
 import mpmath
 import numpy as np
 import pytest
-from timing import growth_slope, median_seconds, peak_memory, seconds
+from timing import growth_slope, keep, median_seconds, peak_memory, seconds
 
 from icml25.data.monkeys import counts_of, models, simulated_counts
 from icml25.theory.monkeys import (
@@ -86,6 +86,14 @@ def compare_with_peer() -> None:
     print(f"one NLL of 128 problems, n=10^4: grid {mine * 1e6:.0f} us (build {build * 1e3:.1f} ms)")
     print(f"  mpmath's hypergeometric function, problem by problem: {peer_seconds:.1f} s")
     print(f"  difference {abs(ours - theirs):.1e} (target 1e-6), ratio {peer_seconds / mine:.3g} (target 1e4)")
+    keep(
+        "monkeys",
+        "one negative log-likelihood",
+        size="128 problems, n = 10,000",
+        ours_s=mine,
+        peer="hypergeometric function per problem (mpmath)",
+        peer_s=peer_seconds,
+    )
 
 
 def compare_growth() -> None:
@@ -99,6 +107,13 @@ def compare_growth() -> None:
     print(
         f"growth with distinct rows, 4e3..1.3e5: time {growth_slope(times, rows):.2f}, memory "
         f"{growth_slope(memory, rows):.2f} (1 is linear); {8 * 600 * rows[-1] / times[-1] / 1e9:.1f} GB/s at the end"
+    )
+    keep(
+        "monkeys",
+        "growth with distinct rows",
+        size="4,000 to 128,000 rows",
+        ours_s=times[-1],
+        slope=growth_slope(times, rows),
     )
     grids = [6000, 12_000, 24_000, 48_000, 96_000, 192_000]
     times = [median_seconds(partial(rows_of(400, size).value, *SHAPES), 5) for size in grids]
@@ -123,7 +138,9 @@ def all_fits() -> None:
             for family in ("beta", "kumaraswamy"):
                 CompoundBinomialFitter(family).fit(*counts_of(counts, model))
 
-    print(f"{len(names)} models x 2 families: {median_seconds(run, 3):.2f} s (target 3 s)")
+    total = median_seconds(run, 3)
+    print(f"{len(names)} models x 2 families: {total:.2f} s (target 3 s)")
+    keep("monkeys", "fits of all models", size=f"{len(names)} models, 2 families", ours_s=total)
 
 
 def large_case() -> None:
