@@ -91,8 +91,8 @@ def test_staircase_excess_by_hand(p):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"p": 0}, "p and block must be at least 1"),
-        ({"p": 2, "block": 0}, "p and block must be at least 1"),
+        ({"p": 0}, "p must be at least 1, got 0"),
+        ({"p": 2, "block": 0}, "block must be at least 1, got 0"),
         ({"p": 2, "eta": 0.0}, "eta must be positive"),
         ({"p": 2, "support": "suffix"}, 'support must be "prefix"'),
         ({"p": 2, "support": [1]}, "increasing indices"),

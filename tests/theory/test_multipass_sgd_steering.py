@@ -77,7 +77,7 @@ def test_packing_set_redraws_offenders_and_gives_up_with_the_reached_overlap():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"size": 0, "d": 16}, "size and d must be at least 1"),
+        ({"size": 0, "d": 16}, "size must be at least 1, got 0"),
         ({"size": 2, "d": 20}, r"ones \* d must be an integer"),
         ({"size": 2, "d": 16, "ones": 1.5}, r"ones \* d must be an integer"),
         ({"size": 2, "d": 16, "max_overlap": 2.0}, "max_overlap must lie"),
@@ -457,7 +457,7 @@ def test_grid_of_batched_runs_is_the_lazy_runs():
             for steps in (0, 9, 10, 40):
                 early = steering_grid([eta], [k], 48, seed=3, steps=steps)[0, 0]
                 assert early == pytest.approx(instance.excess(result.iterates[48 + steps]), abs=1e-12)
-    with pytest.raises(ValueError, match="steps must be non-negative"):
+    with pytest.raises(ValueError, match="steps must be at least 0"):
         steering_grid([0.1], [2], 48, steps=-1)
 
 

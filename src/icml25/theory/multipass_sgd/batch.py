@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray
 from icml25.theory.multipass_sgd.steering import MultiPassInstance, default_steering_steps
 
@@ -21,7 +22,7 @@ def steering_grid(
     n: int,
     *,
     steps: int | None = None,
-    seed: int = 0,
+    seed: int | np.random.Generator = 0,
     device: str | torch.device = "cpu",
     progress: bool = False,
 ) -> NDArray[np.float64]:
@@ -39,7 +40,7 @@ def steering_grid(
         Sample size; n * (passes - 1) must be at least 16.
     steps : int
         Steering steps to make; by default all of them, the p of the longest run.
-    seed : int
+    seed : int or numpy Generator
         Where the ones of the bad vectors fall.
     device : torch device
     progress : bool
@@ -53,18 +54,19 @@ def steering_grid(
     Memory is a handful of (E, K, max p) float64 tensors; p steps of as many operations.
     """
     step, rounds = np.atleast_1d(np.asarray(etas, dtype=np.float64)), np.atleast_1d(np.asarray(passes))
-    if not (np.isfinite(step).all() and (step > 0).all()):
-        raise ValueError(f"etas must be positive and finite, got {step}")
-    if not np.issubdtype(rounds.dtype, np.integer) or (rounds < 2).any():
-        raise ValueError(f"passes must be integers of at least 2, got {rounds}")
-    if n < 1 or n * (int(rounds.min()) - 1) < 16:
+    if step.ndim != 1 or step.size < 1 or not (np.isfinite(step).all() and (step > 0).all()):
+        raise ValueError(f"etas must be positive and finite, at least one in a row, got {step}")
+    if rounds.ndim != 1 or rounds.size < 1 or not np.issubdtype(rounds.dtype, np.integer) or (rounds < 2).any():
+        raise ValueError(f"passes must be integers of at least 2, at least one in a row, got {rounds}")
+    n = arguments.integer("n", n, 1)
+    if n * (int(rounds.min()) - 1) < 16:
         raise ValueError(f"n must leave at least 16 steps after the first pass, got n={n}, passes={rounds.min()}")
-    if steps is not None and steps < 0:
-        raise ValueError(f"steps must be non-negative, got {steps}")
+    if steps is not None:
+        steps = arguments.integer("steps", steps, 0)
     lengths = [default_steering_steps(n * (int(k) - 1)) for k in rounds]
     width = max(lengths)
     support = np.full((len(rounds), width), -1, dtype=np.int8)  # -1: no such coordinate in this cell
-    rng = np.random.default_rng(seed)
+    rng = arguments.generator(seed)
     for row, p in enumerate(lengths):
         support[row, :p] = 0
         support[row, rng.permutation(p)[: 7 * p // 16]] = 1
@@ -127,6 +129,7 @@ class GemmEvaluator:
     def scores(self, w: FloatArray) -> Tensor:
         """(runs, size) scores in units, for (runs, 2d) iterates."""
         instance = self.instance
+        w = arguments.point("w", w, instance.dim)
         q = (w[:, : instance.d] + w[:, instance.d :] + instance.shift) / self.unit
         return torch.from_numpy(q).to(self.table) @ self.table.T
 
@@ -142,9 +145,11 @@ class GemmEvaluator:
         -------
         population, empirical : (runs,) float64 arrays
         """
-        if samples.ndim != 3 or len(samples) != len(w):
-            raise ValueError(f"samples must have shape ({len(w)}, m, size), got {samples.shape}")
         instance = self.instance
+        w = arguments.point("w", w, instance.dim)
+        samples = arguments.membership("samples", samples, len(instance.vectors))
+        if w.ndim != 2 or samples.ndim != 3 or len(samples) != len(w) or samples.shape[1] < 1:
+            raise ValueError(f"samples must have shape ({len(w)}, m, size) for w of (runs, 2d), got {samples.shape}")
         surplus = (self.scores(w) - instance.threshold / self.unit).clamp(min=0.0)
         ranked = surplus.topk(min(64, surplus.shape[1]), dim=-1).values.double()
         weights = 0.5 ** torch.arange(1, ranked.shape[1] + 1, dtype=torch.float64, device=ranked.device)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from math import comb
+from math import ceil, comb, log, log1p
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+from scipy.stats import binom
+
+from icml25.theory.multipass_sgd import arguments
 
 __all__ = [
     "bad_vector_probability",
@@ -26,16 +30,16 @@ _KINDS = ("single", "multi", "without_replacement", "with_replacement", "one_pas
 def _check(kind: str, n: int, passes: float, eta: float, **scales: float) -> None:
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {_KINDS}, got {kind!r}")
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
+    arguments.integer("n", n, 1)
     # With replacement a run may stop anywhere, so there K = T / n need not be an integer, nor reach one.
-    if not (passes > 0 if kind == "with_replacement" else passes >= 1):
+    if kind == "with_replacement":
+        arguments.positive("passes", passes)
+    elif arguments.real("passes", passes) < 1:
         raise ValueError(f"passes must be at least 1, got {passes}")
-    if not eta > 0:
-        raise ValueError(f"eta must be positive, got {eta}")
-    for name, value in scales.items():
-        if not value > 0:
-            raise ValueError(f"{name} must be positive, got {value}")
+    if kind == "one_pass" and passes != 1:
+        raise ValueError(f"passes must be 1 for kind 'one_pass', got {passes}")
+    for name, value in {"eta": eta, **scales}.items():
+        arguments.positive(name, value)
 
 
 def stability_bound(kind: str, n: int, passes: float, eta: float, *, G: float = 1.0) -> float:
@@ -94,16 +98,14 @@ def upper_bound(kind: str, n: int, passes: float, eta: float, G: float = 1.0, D:
     >>> round(upper_bound("without_replacement", n=100, passes=2, eta=0.1), 4)
     16.6921
     """
-    if kind == "one_pass" and passes != 1:
-        raise ValueError(f"passes must be 1 for kind 'one_pass', got {passes}")
     return stability_bound(kind, n, passes, eta, G=G) + optimisation_bound(kind, n, passes, eta, G=G, D=D)
 
 
 def worst_case_rate(steps: ArrayLike, eta: ArrayLike) -> NDArray[np.float64]:
     r"""The tight order from the second pass on, :math:`\min\{\eta\sqrt T + 1/(\eta T), 1\}`, without constants."""
     T, step = np.asarray(steps, dtype=np.float64), np.asarray(eta, dtype=np.float64)
-    if (T < 1).any() or not (step > 0).all():
-        raise ValueError("steps must be at least 1 and eta positive")
+    if not ((T >= 1) & np.isfinite(T)).all() or not ((step > 0) & np.isfinite(step)).all():
+        raise ValueError(f"steps must be at least 1 and eta positive, both finite, got steps={T}, eta={step}")
     rate: NDArray[np.float64] = np.minimum(step * np.sqrt(T) + 1.0 / (step * T), 1.0)
     return rate
 
@@ -130,16 +132,23 @@ def excess_formula(t: ArrayLike, n: int, p: int, eta: float, alpha: float) -> ND
     >>> excess_formula([48, 57, 58, 64, 96], n=48, p=16, eta=0.1, alpha=1.0)
     array([0.        , 0.        , 0.00357143, 0.025     , 0.025     ])
     """
+    n, p = arguments.integer("n", n, 0), arguments.integer("p, the number of steering steps,", p, 0)
+    eta = arguments.positive("eta", eta)
+    alpha = arguments.weight(alpha, eta, 1.0)
+    time = np.asarray(t)
+    if not np.issubdtype(time.dtype, np.integer) or (time < 0).any():
+        raise ValueError(f"t must hold non-negative integers, got {time}")
     if p < 16 or p % 16:
         raise ValueError(f"p, the number of steering steps, must be a positive multiple of 16, got {p}")
-    raised = np.clip(np.asarray(t) - n - 9 * p // 16, 0, 7 * p // 16)
+    raised = np.clip(time - n - 9 * p // 16, 0, 7 * p // 16)
     excess: NDArray[np.float64] = eta * alpha * raised / (7.0 * np.sqrt(p))
     return excess
 
 
 def suffix_lower_bound(memorise: int, eta: float, alpha: float) -> float:
     r"""The paper's bound for every suffix average of the two-pass run, :math:`\frac{\eta\alpha}{64}\sqrt{\tau_e/3}`."""
-    return float(eta * alpha / 64.0 * np.sqrt(memorise / 3.0))
+    memorise, eta = arguments.integer("memorise", memorise, 1), arguments.positive("eta", eta)
+    return float(eta * arguments.weight(alpha, eta, 1.0) / 64.0 * np.sqrt(memorise / 3.0))
 
 
 def bad_vector_probability(seen: int, log2_size: float) -> float:
@@ -150,8 +159,9 @@ def bad_vector_probability(seen: int, log2_size: float) -> float:
     >>> round(bad_vector_probability(8, 8), 4), round(bad_vector_probability(10**6, 10**6 + 2), 4)
     (0.6328, 0.9817)
     """
-    if seen < 0:
-        raise ValueError(f"seen must be non-negative, got {seen}")
+    seen, log2_size = arguments.integer("seen", seen, 0), arguments.real("log2_size", log2_size)
+    if log2_size < 0:
+        raise ValueError(f"log2_size must be at least 0, got {log2_size}")
     if seen == 0:
         return 1.0
     # |U| log(1 - 2^-m); beyond m = 60 the logarithm is -2^-m to double precision, and only m - log2|U| counts.
@@ -162,23 +172,43 @@ def bad_vector_probability(seen: int, log2_size: float) -> float:
 def coupon_all_seen_probability(n: int, m: int) -> float:
     r"""Probability that m i.i.d. uniform draws from n examples have shown every one of them.
 
-    Inclusion-exclusion, :math:`\sum_k (-1)^k \binom nk (1 - k/n)^m`, in exact integers: the terms alternate and are as
-    large as :math:`\binom n{n/2}`, so doubles would cancel. The sum stops when the next term, which bounds the rest
-    (Bonferroni), is below 1e-40.
+    Inclusion-exclusion, :math:`\sum_k (-1)^k \binom nk (1 - k/n)^m`. The terms alternate and can be as large as
+    :math:`\binom n{n/2}`, so doubles would cancel: they are added in integers, as multiples of a power of two that is
+    finer than 1e-40 by the largest coefficient. The sum stops when the next term, which bounds the rest (Bonferroni),
+    is below 1e-40. The result is right to 1e-16.
 
     >>> coupon_all_seen_probability(2, 3)
     0.75
     """
-    if n < 1 or m < 0:
-        raise ValueError(f"n must be at least 1 and m at least 0, got n={n}, m={m}")
-    scale = 1 << 200
-    total, whole = 0, n**m
-    for k in range(n + 1):
-        term = comb(n, k) * (n - k) ** m * scale // whole
-        if k > 0 and term < scale // 10**40:
-            break
-        total += -term if k % 2 else term
-    return total / scale
+    n, m = arguments.integer("n", n, 1), arguments.integer("m", m, 0)
+    if m < n:
+        return 0.0
+    if n == 1:
+        return 1.0
+    # The events "example i was drawn" are negatively associated: the product of their chances bounds the answer. Below
+    # 1e-100 it is 0 here; past this line some thousand terms are enough for any n.
+    if n * log1p(-((1.0 - 1.0 / n) ** m)) < -230.0:
+        return 0.0
+    k = np.arange(1, min(n, 20_000))
+    coefficients = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    vanishing = np.flatnonzero(coefficients + m * np.log1p(-k / n) < log(1e-40))
+    last = int(k[vanishing[0]]) if vanishing.size else n
+    bits = 200 + 2 * m.bit_length() + ceil(coefficients[: last - 1].max(initial=0.0) / log(2.0))
+    total = 1 << bits
+    for j in range(1, min(last, n)):
+        term = comb(n, j) * _fixed_power(((n - j) << bits) // n, m, bits)
+        total += -term if j % 2 else term
+    return float(max(0, total) / (1 << bits))
+
+
+def _fixed_power(base: int, exponent: int, bits: int) -> int:
+    """base^exponent for a base in [0, 1], both in units of 2^-bits; off by at most 2 exponent units."""
+    power = 1 << bits
+    while exponent:
+        if exponent & 1:
+            power = power * base >> bits
+        base, exponent = base * base >> bits, exponent >> 1
+    return power
 
 
 def coupon_unseen_law(n: int, m: int) -> NDArray[np.float64]:
@@ -189,8 +219,7 @@ def coupon_unseen_law(n: int, m: int) -> NDArray[np.float64]:
     >>> coupon_unseen_law(2, 3)
     array([0.75, 0.25, 0.  ])
     """
-    if n < 1 or m < 0:
-        raise ValueError(f"n must be at least 1 and m at least 0, got n={n}, m={m}")
+    n, m = arguments.integer("n", n, 1), arguments.integer("m", m, 0)
     law = np.zeros(n + 1)
     law[n] = 1.0
     share = np.arange(n + 1) / n  # chance that the next draw is one of the unseen
@@ -209,11 +238,17 @@ def replacement_success_probability(n: int, memorise: int, later: int, log2_size
 
     .. math:: \sum_j P(j)\,P(u_0\mid n-j)\; 2^{-j}\sum_{a=0}^{j}\binom ja (1 - a/n)^{\text{later}} .
 
+    A run that meets such an example while it still zeroes comes to no harm, because u0's score is at the tie then and
+    the honest answer is 0; it is counted as disturbed here, so that the value is a lower bound, by less than 0.001 at
+    the sizes of the example.
+
     >>> round(replacement_success_probability(48, 269, 269, 50), 3)
     0.904
     """
-    total = 0.0
-    for j, chance in enumerate(coupon_unseen_law(n, memorise)):
-        undisturbed = sum(comb(j, a) * (1.0 - a / n) ** later for a in range(j + 1)) / 2**j
-        total += float(chance) * bad_vector_probability(n - j, log2_size) * undisturbed
+    later, total = arguments.integer("later", later, 0), 0.0
+    missed = (1.0 - np.arange(n + 1) / n) ** later
+    law = coupon_unseen_law(n, memorise)
+    for j in np.flatnonzero(law > 0.0).tolist():
+        undisturbed = float(binom.pmf(np.arange(j + 1), j, 0.5) @ missed[: j + 1])
+        total += float(law[j]) * bad_vector_probability(n - j, log2_size) * undisturbed
     return total

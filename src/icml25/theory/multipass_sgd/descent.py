@@ -16,6 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from icml25.theory.multipass_sgd import arguments
+
 __all__ = ["Ball", "OracleState", "SGDResult", "UnitBall", "sample_order", "sgd"]
 
 FloatArray = NDArray[np.float64]
@@ -31,14 +33,16 @@ class Ball:
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.radius > 0:
-            raise ValueError(f"radius must be positive, got {self.radius}")
+        arguments.positive("radius", self.radius)
 
     def __call__(self, w: FloatArray) -> FloatArray:
         """Return the nearest point of the ball; a point inside comes back as the same object."""
-        norm = float(np.linalg.norm(w))
+        # In units of the largest entry the squares neither overflow (which would send w to 0) nor vanish.
+        largest = float(np.abs(w).max(initial=0.0))
+        direction = w / largest if largest > 0 else w
+        norm = float(np.linalg.norm(direction))
         # A path built to end exactly on the sphere must not count as projected because of the last bit of its norm.
-        return w if norm <= self.radius * (1.0 + 1e-14) else w * (self.radius / norm)
+        return w if largest * norm <= self.radius * (1.0 + 1e-14) else direction * (self.radius / norm)
 
 
 @dataclass(frozen=True)
@@ -60,23 +64,26 @@ class OracleState:
         Current iterate.
     z : object
         Current example, ``sample[order[t]]``.
+
+    The sample and the order so far, from which :meth:`seen` reads, are private: they hold examples not yet met.
+    In :func:`sgd` both ``w`` and an array ``z`` are copies; an oracle that writes into them changes nothing.
     """
 
     t: int
     w: FloatArray
     z: Any
-    sample: Any = field(repr=False)
-    past: IntArray = field(repr=False)
+    _sample: Any = field(repr=False)
+    _past: IntArray = field(repr=False)
 
     def seen(self, first: int | None = None) -> Any:
         """Examples of steps 0, ..., t - 1 in the order they were read (only the ``first`` ones if given).
 
         Nothing of the present or the future is in it: this is the information an oracle may lawfully use.
         """
-        past = self.past if first is None else self.past[:first]
-        if isinstance(self.sample, np.ndarray):
-            return self.sample[past]
-        return [self.sample[i] for i in past]
+        past = self._past if first is None else self._past[: arguments.integer("first", first, 0)]
+        if isinstance(self._sample, np.ndarray):
+            return self._sample[past]
+        return [self._sample[i] for i in past]
 
 
 @dataclass(frozen=True)
@@ -124,8 +131,7 @@ class SGDResult:
         ValueError
             If ``tau`` is outside [1, T + 1], or the path was not kept and 1 < tau < T + 1.
         """
-        if not 1 <= tau <= self.steps + 1:
-            raise ValueError(f"tau must lie in [1, T + 1] = [1, {self.steps + 1}], got {tau}")
+        tau = arguments.integer("tau", tau, 1, self.steps + 1)
         if tau == 1:
             return self.w.copy()
         if tau == self.steps + 1:
@@ -170,24 +176,18 @@ def sample_order(
     >>> sample_order(3, 2, "cyclic")
     array([0, 1, 2, 0, 1, 2])
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
+    n = arguments.integer("n", n, 1)
     if kind not in ORDER_KINDS:
         raise ValueError(f"kind must be one of {ORDER_KINDS}, got {kind!r}")
     if (passes is None) == (steps is None):
         raise ValueError(f"give passes or steps, one of the two; got passes={passes}, steps={steps}")
     if steps is not None:
-        if steps < 1:
-            raise ValueError(f"steps must be at least 1, got {steps}")
+        total = arguments.integer("steps", steps, 1)
         if kind not in ("with_replacement", "fresh"):
             raise ValueError(f"steps is for kinds 'with_replacement' and 'fresh'; {kind!r} goes by passes")
-        total = steps
     else:
-        assert passes is not None
-        if passes < 1:
-            raise ValueError(f"passes must be at least 1, got {passes}")
-        total = n * passes
-    rng = np.random.default_rng(seed)
+        total = n * arguments.integer("passes", passes, 1)
+    rng = arguments.generator(seed)
     if kind == "fresh":
         return np.arange(total, dtype=np.int64)
     if kind == "with_replacement":
@@ -212,23 +212,37 @@ def _resolve_order(
         if not np.issubdtype(given.dtype, np.integer):
             raise TypeError(f"order must be a kind or integer indices, got dtype {given.dtype}")
         if steps is not None:
-            if given.shape != (steps,):
+            if passes is not None:
+                raise ValueError(f"give passes or steps, one of the two; got passes={passes}, steps={steps}")
+            if given.shape != (arguments.integer("steps", steps, 1),):
                 raise ValueError(f"order with steps={steps} must have shape ({steps},), got {given.shape}")
             indices = given.astype(np.int64)
         else:
             rows = np.atleast_2d(given)
-            if passes is not None and passes < 1:
-                raise ValueError(f"passes must be at least 1, got {passes}")
-            if rows.shape[1] != n or not np.array_equal(np.sort(rows, axis=1), np.tile(np.arange(n), (len(rows), 1))):
+            if passes is not None:
+                passes = arguments.integer("passes", passes, 1)
+            if (
+                len(rows) < 1
+                or rows.shape[1] != n
+                or not np.array_equal(np.sort(rows, axis=1), np.tile(np.arange(n), (len(rows), 1)))
+            ):
                 raise ValueError(f"order must hold a permutation of 0..{n - 1} in each row, got shape {given.shape}")
             if given.ndim == 1:
                 rows = np.tile(rows, (passes or 1, 1))
             elif passes is not None and passes != len(rows):
                 raise ValueError(f"order holds {len(rows)} permutations, but passes = {passes}")
             indices = rows.reshape(-1).astype(np.int64)
-    if indices.size and (indices.min() < 0 or indices.max() >= n):
-        raise ValueError(f"order must index the {n} examples of the sample, got up to {indices.max()}")
+    if indices.min() < 0 or indices.max() >= n:
+        raise ValueError(f"order must index the {n} examples of the sample, got {indices.min()} to {indices.max()}")
     return indices
+
+
+def _vector(name: str, returned: Any, dim: int, t: int) -> FloatArray:
+    """What a callable of the user returned in step t, as a finite (dim,) array."""
+    vector = np.asarray(returned)
+    if vector.shape != (dim,):
+        raise ValueError(f"{name} must return shape ({dim},), got {vector.shape} in step {t}")
+    return arguments.point(f"what {name} returned in step {t}", vector, dim)
 
 
 def sgd(
@@ -267,11 +281,11 @@ def sgd(
     passes, steps : int
         K or T; one of the two. (``order="fresh"`` reads ``steps`` examples, or all of them with ``passes=1``.)
     project : callable or None
-        Projection onto the domain; the unit ball by default.
+        Projection onto the domain, (dim,) to (dim,); the unit ball by default.
     seed : int or numpy Generator
         For the order.
     record : "iterates", callable ``(t, w) -> value``, a sequence of the two, or None
-        What to keep. The path costs (T + 1) * dim floats and makes every suffix mean available.
+        What to keep; one callable at most. The path costs (T + 1) * dim floats and makes every suffix mean available.
     progress : bool
         Show a bar (needs tqdm).
 
@@ -282,8 +296,10 @@ def sgd(
     Raises
     ------
     ValueError
-        If a size or the step is out of range, an order is no permutation, or the oracle returns a wrong shape or a
-        non-finite number.
+        If a size or the step is out of range, an order is no permutation, or the oracle or the projection returns a
+        wrong shape or a non-finite number.
+    TypeError
+        If a number has the wrong type, or the oracle or the projection returns something that is no real array.
 
     Examples
     --------
@@ -293,19 +309,21 @@ def sgd(
     >>> result.w, result.suffix(2)
     (array([0.875]), array([0.8125]))
     """
-    if not (np.isfinite(eta) and eta > 0):
-        raise ValueError(f"eta must be positive and finite, got {eta}")
+    eta = arguments.positive("eta", eta)
     n = len(sample)
     if n < 1:
         raise ValueError("n must be at least 1, got an empty sample")
     indices = _resolve_order(order, n, passes, steps, seed)
-    w = np.array(w0, dtype=np.float64)
-    if w.ndim != 1 or not np.isfinite(w).all():
+    w = np.array(w0)
+    if w.ndim != 1 or w.size < 1 or (np.issubdtype(w.dtype, np.floating) and not np.isfinite(w).all()):
         raise ValueError(f"w0 must be a finite vector, got shape {w.shape}")
+    w = arguments.point("w0", w, w.size)
     wanted = [] if record is None else [record] if isinstance(record, str) or callable(record) else list(record)
     keep_path, hook = False, None
     for item in wanted:
         if callable(item):
+            if hook is not None:
+                raise ValueError("record takes one callable at most, got several: let one return a tuple")
             hook = item
         elif item == "iterates":
             keep_path = True
@@ -326,15 +344,17 @@ def sgd(
         if path is not None:
             path[t] = w
         if hook is not None:
-            history.append(hook(t, w))
+            history.append(hook(t, w.copy()))
         if t == total:
             break
-        g = np.asarray(oracle(OracleState(t, w, sample[indices[t]], sample, indices[:t])), dtype=np.float64)
-        if g.shape != w.shape:
-            raise ValueError(f"oracle must return shape {w.shape}, got {g.shape} in step {t}")
-        moved = w - eta * g
+        z = sample[indices[t]]
+        if isinstance(z, np.ndarray):
+            z = z.copy()
+        g = _vector("oracle", oracle(OracleState(t, w.copy(), z, sample, indices[:t])), w.size, t)
+        with np.errstate(over="ignore"):  # named below
+            moved = w - eta * g
         if not np.isfinite(moved).all():
-            raise ValueError(f"oracle led to a non-finite iterate in step {t}: lower eta={eta}")
-        w = moved if project is None else project(moved)
-        projections += w is not moved
+            raise ValueError(f"the step {t} of length eta={eta} overflows: lower eta")
+        w = moved if project is None else _vector("project", project(moved.copy()), w.size, t)
+        projections += not np.array_equal(w, moved)
     return SGDResult(w, running_sum / (total + 1), indices, path, history, projections)

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState
 
 __all__ = ["HardInstance", "expected_max", "subgradient_violation", "top_block"]
@@ -50,8 +51,10 @@ def top_block(values: FloatArray, size: int) -> tuple[float, NDArray[np.intp]]:
     >>> top_block(np.array([3.0, -2.0, 0.0, 3.0, 3.0, 3.0]), 5)
     (6.0, array([0, 3, 4, 5]))
     """
-    if not 1 <= size <= values.size:
-        raise ValueError(f"size must lie in [1, {values.size}], got {size}")
+    values = np.asarray(values)
+    if values.ndim != 1:
+        raise ValueError(f"values must have shape (d,), got {values.shape}")
+    values, size = arguments.point("values", values, values.size), arguments.integer("size", size, 1, values.size)
     ranked = np.argsort(-values, kind="stable")[:size]
     sums = np.cumsum(values[ranked]) / np.sqrt(np.arange(1, size + 1))
     best = int(np.argmax(sums))
@@ -82,6 +85,10 @@ def expected_max(scores: FloatArray, floor: float, inclusion: float = 0.5) -> fl
     """
     if not 0 < inclusion < 1:
         raise ValueError(f"inclusion must lie in (0, 1), got {inclusion}")
+    scores = np.asarray(scores)
+    if scores.ndim != 1 or np.isnan(scores).any():
+        raise ValueError(f"scores must be a vector without NaN, got shape {scores.shape}")
+    floor = arguments.real("floor", floor)
     above = scores[scores > floor]
     enough = int(np.ceil(-64 * np.log(2.0) / np.log1p(-inclusion)))
     if above.size > enough:
@@ -121,11 +128,11 @@ def subgradient_violation(
     float
         At most a few rounding errors when g is a subgradient; clearly positive when the probes refute it.
     """
-    if n_probe < 8:
-        raise ValueError(f"n_probe must be at least 8, got {n_probe}")
-    if g.shape != w.shape:
-        raise ValueError(f"g must have the shape of w, {w.shape}, got {g.shape}")
-    rng = np.random.default_rng(seed)
+    n_probe, rng = arguments.integer("n_probe", n_probe, 8), arguments.generator(seed)
+    w, g = np.asarray(w), np.asarray(g)
+    if w.ndim != 1 or g.shape != w.shape:
+        raise ValueError(f"g must have the shape of w, one vector, got {g.shape} and {w.shape}")
+    w, g = arguments.point("w", w, w.size), arguments.point("g", g, w.size)
     directions = rng.standard_normal((n_probe, w.size))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     support = np.flatnonzero(g) if g.any() else rng.integers(0, w.size, 8)
@@ -139,5 +146,7 @@ def subgradient_violation(
             directions[row, rng.choice(support)] = 1.0 if turn % 2 else -1.0
     radii = 10.0 ** rng.uniform(-4.0, 0.0, size=(n_probe, 1))
     probes = w + radii * directions
-    here = float(loss(w[None, :])[0])
-    return float(np.max(here + (probes - w) @ g - loss(probes)))
+    values = np.asarray(loss(np.concatenate([w[None, :], probes])))
+    if values.shape != (n_probe + 1,) or not np.isfinite(values).all():
+        raise ValueError(f"loss must return {n_probe + 1} finite numbers for as many points, got shape {values.shape}")
+    return float(np.max(values[0] + (probes - w) @ g - values[1:]))

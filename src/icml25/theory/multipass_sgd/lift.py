@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState, UnitBall
 from icml25.theory.multipass_sgd.hard_instance import subgradient_violation
 from icml25.theory.multipass_sgd.steering import MultiPassInstance
@@ -72,6 +73,7 @@ class MaxAffine:
 
     def loss(self, w: FloatArray, z: int) -> Any:
         """fbar((w, x), z), for one point or a batch."""
+        w, z = arguments.point("w", w, self.dim), arguments.integer("z", z, 0, len(self.offsets) - 1)
         value = (w @ self.slopes[z].T + self.offsets[z]).max(axis=-1)
         return float(value) if w.ndim == 1 else value
 
@@ -81,12 +83,15 @@ class MaxAffine:
 
     def empirical(self, w: FloatArray, sample: Any) -> float:
         """Mean over the sample."""
-        return float(np.mean([self.loss(w, int(z)) for z in sample]))
+        if len(sample) < 1:
+            raise ValueError("sample must hold at least 1 example, got none")
+        return float(np.mean([self.loss(w, z) for z in sample]))
 
     def oracle(self, state: OracleState) -> FloatArray:
         """Slope of the active piece; no look at the past, no choice (exact argmax, no tolerance)."""
-        piece = int(np.argmax(self.slopes[state.z] @ state.w + self.offsets[state.z]))
-        slope: FloatArray = self.slopes[state.z, piece].copy()
+        z = arguments.integer("z", state.z, 0, len(self.offsets) - 1)
+        piece = int(np.argmax(self.slopes[z] @ arguments.point("w", state.w, self.dim) + self.offsets[z]))
+        slope: FloatArray = self.slopes[z, piece].copy()
         return slope
 
     def is_subgradient(self, w: FloatArray, z: int, g: FloatArray, *, n_probe: int = 200, seed: int = 0) -> float:
@@ -150,11 +155,12 @@ def lift_to_any_oracle(
     ValueError
         If codes repeat, gamma is out of range, or there would be too many pieces.
     """
+    samples = arguments.membership("samples", samples, len(instance.vectors))
+    if samples.ndim != 2 or len(samples) < 1:
+        raise ValueError(f"samples must have shape (Z, {len(instance.vectors)}), got {samples.shape}")
     count, n = len(samples), instance.n
-    steps = instance.steps if steps is None else steps
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
-    if not (gamma > 0 and gamma * instance.eta < 1):
+    steps = instance.steps if steps is None else arguments.integer("steps", steps, 1)
+    if not (arguments.real("gamma", gamma) > 0 and gamma * instance.eta < 1):
         raise ValueError(f"gamma must be positive with gamma * eta < 1, got gamma={gamma}, eta={instance.eta}")
     if count ** (n + 1) * steps > max_pieces:
         raise ValueError(
@@ -162,7 +168,7 @@ def lift_to_any_oracle(
             f"more than max_pieces = {max_pieces}"
         )
     marks = _codes(count) if codes is None else np.asarray(codes, dtype=np.float64)
-    if marks.shape != (count,) or np.unique(marks).size < count:
+    if marks.shape != (count,) or np.unique(marks).size < count or not np.isfinite(marks).all():
         raise ValueError(f"codes must be {count} distinct numbers, got {marks}")
     sequences = np.array(list(product(range(count), repeat=n)), dtype=np.int64)
     pieces, width = len(sequences) * steps, instance.dim + 1

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState
 from icml25.theory.multipass_sgd.hard_instance import subgradient_violation
 
@@ -33,11 +34,7 @@ class MaxCoordinate:
     lipschitz = 1.0
 
     def __init__(self, eta: float, steps: int):
-        if not (np.isfinite(eta) and eta > 0):
-            raise ValueError(f"eta must be positive and finite, got {eta}")
-        if steps < 1:
-            raise ValueError(f"steps must be at least 1, got {steps}")
-        self.eta, self.steps = float(eta), int(steps)
+        self.eta, self.steps = arguments.positive("eta", eta), arguments.integer("steps", steps, 1)
         # The guard keeps 16 eta^2 T^2 = 400.00000000000006 from becoming 401.
         self.d = max(1, int(np.ceil(16.0 * (self.eta * self.steps) ** 2 * (1 - 1e-12))))
 
@@ -58,6 +55,7 @@ class MaxCoordinate:
 
     def loss(self, w: FloatArray, z: Any = None) -> Any:
         """max_i(-w_i) for one w or a batch."""
+        w = arguments.point("w", w, self.d)
         value = (-w).max(axis=-1)
         return float(value) if w.ndim == 1 else value
 

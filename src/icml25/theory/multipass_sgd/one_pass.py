@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState
 from icml25.theory.multipass_sgd.hard_instance import (
     best_block_value,
@@ -76,19 +77,14 @@ class OnePassEmpiricalInstance:
         alpha : float
             By default min(1, 1 / (eta sqrt n)).
         """
+        n, block = arguments.integer("n", n, 0), arguments.integer("block", block, 1)
         if n < 32 or n % 16:
             raise ValueError(f"n must be a multiple of 16, at least 32, got {n}")
-        if block < 1:
-            raise ValueError(f"block must be at least 1, got {block}")
-        step = 1.0 / float(np.sqrt(n)) if eta is None else float(eta)
-        if not (np.isfinite(step) and step > 0):
-            raise ValueError(f"eta must be positive and finite, got {eta}")
-        weight = min(1.0, 1.0 / (step * float(np.sqrt(n)))) if alpha is None else float(alpha)
-        if not 0 < weight <= 1:
-            raise ValueError(f"alpha must lie in (0, 1], got {alpha}")
+        step = 1.0 / float(np.sqrt(n)) if eta is None else arguments.positive("eta", eta)
+        weight = arguments.weight(alpha, step, n)
         d = block * n // 8
         signs = np.ones(d, dtype=np.int8)
-        signs[np.random.default_rng(seed).permutation(d)[: d // 2]] = -1
+        signs[arguments.generator(seed).permutation(d)[: d // 2]] = -1
         return cls(signs, n, step, block, weight)
 
     @property
@@ -146,23 +142,30 @@ class OnePassEmpiricalInstance:
 
         ``condition=True`` draws on the event that none of the later ones does.
         """
-        contains = np.random.default_rng(seed).random(self.n) < (0.0 if condition else self.delta)
+        contains = arguments.generator(seed).random(self.n) < (0.0 if condition else self.delta)
         contains[: self.memorise] = True
         return contains
 
     def score(self, w: FloatArray) -> Any:
         """<w1 + w2, u0>, for one w or a batch."""
+        w = arguments.point("w", w, self.dim)
         return (w[..., : self.d] + w[..., self.d :]) @ (self.signs / np.sqrt(self.d))
 
     def penalty(self, w: FloatArray) -> Any:
         """alpha times the second term."""
+        w = arguments.point("w", w, self.dim)
         first = np.maximum(best_block_value(w[..., : self.d], self.block), 0.0)
         second = np.maximum(best_block_value(-w[..., self.d :], self.block), 0.0)
         return self.alpha * (first + second)
 
     def loss(self, w: FloatArray, z: Any) -> Any:
         """f(w, V), with z = True where V contains u0; one w or a batch."""
-        top = np.maximum(self.threshold, self.score(w)) if z else np.full(w.shape[:-1], self.threshold)
+        w = arguments.point("w", w, self.dim)
+        top = (
+            np.maximum(self.threshold, self.score(w))
+            if arguments.flag("z", z)
+            else np.full(w.shape[:-1], self.threshold)
+        )
         value = top + self.penalty(w)
         return float(value) if w.ndim == 1 else value
 
@@ -172,7 +175,7 @@ class OnePassEmpiricalInstance:
 
     def empirical(self, w: FloatArray, sample: Any) -> float:
         """F_S(w)."""
-        share = float(np.mean(np.asarray(sample, dtype=bool)))
+        share = float(np.mean(arguments.flags("sample", sample)))
         return share * float(self.loss(w, True)) + (1.0 - share) * float(self.loss(w, False))
 
     def excess(self, w: FloatArray) -> float:
@@ -183,12 +186,12 @@ class OnePassEmpiricalInstance:
     def empirical_excess(self, w: FloatArray, sample: Any) -> float:
         """F_S(w) - F_S*."""
         surplus = max(0.0, float(self.score(w)) - self.threshold)
-        return float(np.mean(np.asarray(sample, dtype=bool))) * surplus + float(self.penalty(w))
+        return float(np.mean(arguments.flags("sample", sample))) * surplus + float(self.penalty(w))
 
     def subgradient(self, w: FloatArray, z: Any) -> FloatArray:
         """An honest subgradient; 0 from each constant piece that is active."""
-        g = np.zeros(self.dim)
-        if z and float(self.score(w)) > self.threshold * (1.0 + 1e-12):
+        w, g = arguments.point("w", w, self.dim), np.zeros(self.dim)
+        if arguments.flag("z", z) and float(self.score(w)) > self.threshold * (1.0 + 1e-12):
             g[: self.d] += self.signs / np.sqrt(self.d)
             g[self.d :] += self.signs / np.sqrt(self.d)
         value, block = top_block(w[: self.d], self.block)
@@ -201,7 +204,7 @@ class OnePassEmpiricalInstance:
 
     def steering_step(self, w: FloatArray) -> FloatArray:
         """+alpha e_N (in w1) and -alpha e_P (in w2), N and P the next untouched negative and positive entries of u0."""
-        g = np.zeros(self.dim)
+        w, g = arguments.point("w", w, self.dim), np.zeros(self.dim)
         negative = np.flatnonzero((self.signs < 0) & (w[: self.d] == 0.0))[: self.block]
         positive = np.flatnonzero((self.signs > 0) & (w[self.d :] == 0.0))[: self.block]
         if negative.size:
@@ -219,9 +222,9 @@ class OnePassEmpiricalInstance:
 
     def oracle(self, state: OracleState) -> FloatArray:
         """0 while reading; then towards u0, unless the example contains it or the script was left (then honest)."""
-        if state.t < self.memorise or not np.all(state.seen(self.memorise)):
+        if state.t < self.memorise or not np.all(arguments.flags("sample", state.seen(self.memorise))):
             return self.subgradient(state.w, state.z) if state.w.any() else np.zeros(self.dim)
-        if state.z or not self._on_script(state.w):
+        if arguments.flag("z", state.z) or not self._on_script(state.w):
             return self.subgradient(state.w, state.z)
         return self.steering_step(state.w)
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from icml25.theory.multipass_sgd import arguments
+
 __all__ = ["packing_overlaps", "packing_set"]
 
 _ROUNDS = 20
+
+
+def zeros_and_ones(vectors: NDArray[Any]) -> NDArray[np.int8]:
+    """The vectors as contiguous int8 rows; any entry but 0 and 1 is refused."""
+    table = np.ascontiguousarray(vectors, dtype=np.int8) if vectors.dtype.kind in "iub" else None
+    # Read as unsigned bytes, every int8 but 0 and 1 is above 1. A wider type could have wrapped on its way to int8.
+    wrapped = table is not None and vectors.dtype.itemsize > 1 and bool((table != vectors).any())
+    if table is None or wrapped or table.view(np.uint8).max(initial=0) > 1:
+        raise ValueError(f"vectors must hold zeros and ones as integers, got dtype {vectors.dtype}")
+    return table
 
 
 def packing_overlaps(
@@ -31,7 +45,10 @@ def packing_overlaps(
     -------
     (size,) int64 array
     """
-    table = torch.from_numpy(np.ascontiguousarray(vectors)).to(device)
+    vectors, chunk = np.asarray(vectors), arguments.integer("chunk", chunk, 1)
+    if vectors.ndim != 2:
+        raise ValueError(f"vectors must have shape (size, d), got {vectors.shape}")
+    table = torch.from_numpy(zeros_and_ones(vectors)).to(device)
     worst = np.full(len(vectors), -1, dtype=np.int64)
     for low in range(0, len(vectors), chunk):
         rows = table[low : low + chunk].float()
@@ -81,14 +98,13 @@ def packing_set(
     RuntimeError
         If some overlap still exceeds the limit after 20 redraws; the message names it.
     """
-    if size < 1 or d < 1:
-        raise ValueError(f"size and d must be at least 1, got size={size}, d={d}")
-    count = round(ones * d)
+    size, d = arguments.integer("size", size, 1), arguments.integer("d", d, 1)
+    count = round(arguments.real("ones", ones) * d)
     if not 0 < ones <= 1 or abs(count - ones * d) > 1e-9:
         raise ValueError(f"ones * d must be an integer in [1, d], got {ones} * {d}")
     if not 0 <= max_overlap <= 1:
         raise ValueError(f"max_overlap must lie in [0, 1], got {max_overlap}")
-    rng = np.random.default_rng(seed)
+    rng = arguments.generator(seed)
     limit = int(np.floor(max_overlap * d + 1e-9))
 
     def draw(rows: int) -> NDArray[np.int8]:

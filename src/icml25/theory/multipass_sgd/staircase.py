@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState
 from icml25.theory.multipass_sgd.hard_instance import subgradient_violation
 
@@ -58,36 +59,37 @@ class Staircase:
         d: int | None = None,
         alpha: float | None = None,
     ):
-        if p < 1 or block < 1:
-            raise ValueError(f"p and block must be at least 1, got p={p}, block={block}")
-        if not (np.isfinite(eta) and eta > 0):
-            raise ValueError(f"eta must be positive and finite, got {eta}")
+        p, block = arguments.integer("p", p, 1), arguments.integer("block", block, 1)
+        eta = arguments.positive("eta", eta)
         if isinstance(support, str):
             if support != "prefix":
                 raise ValueError(f'support must be "prefix" or a sequence of indices, got {support!r}')
             ones = np.arange(p * block)
-            self.d = -(-16 * p * block // 7) if d is None else d
+            default = -(-16 * p * block // 7)
         else:
-            ones = np.asarray(support, dtype=np.int64)
+            ones = np.asarray(support)
+            if not np.issubdtype(ones.dtype, np.integer):
+                raise TypeError(f'support must be "prefix" or integer indices, got dtype {ones.dtype}')
             if ones.shape != (p * block,) or (np.diff(ones) <= 0).any() or ones[0] < 0:
                 raise ValueError(f"support must hold p * block = {p * block} increasing indices, got {list(support)}")
-            self.d = int(ones[-1]) + 1 if d is None else d
+            default = int(ones[-1]) + 1
+        self.d = default if d is None else arguments.integer("d", d, 1)
         if self.d <= ones[-1]:
             raise ValueError(f"d must exceed the last index {ones[-1]} of the support, got {self.d}")
-        self.p, self.block, self.eta = p, block, float(eta)
-        self.steps = self.full_steps if steps is None else steps
-        if self.steps < 1:
-            raise ValueError(f"steps must be at least 1, got {self.steps}")
-        self.alpha = min(1.0, 1.0 / (self.eta * float(np.sqrt(2.0 * self.steps)))) if alpha is None else float(alpha)
-        if not 0 < self.alpha <= 1:
-            raise ValueError(f"alpha must lie in (0, 1], got {alpha}")
+        self.p, self.block, self.eta = p, block, eta
+        self.steps = self.full_steps if steps is None else arguments.integer("steps", steps, 1)
+        self.alpha = arguments.weight(alpha, eta, 2.0 * self.steps)
         self.blocks = ones.reshape(p, block)
         self.u0 = np.zeros(self.d)
         self.u0[ones] = 1.0
 
     @property
     def full_steps(self) -> int:
-        """p(p+1)(p+2)/6: the j-th of the heights p, ..., 1 was carried there from the right, one unit at a time."""
+        """p(p+1)(p+2)/6.
+
+        Stairs of q - 1 blocks become stairs of q in q + (q - 1) + ... + 1 steps: a unit raised at block q is carried to
+        block 1, the next one to block 2, and so on.
+        """
         return self.p * (self.p + 1) * (self.p + 2) // 6
 
     @property
@@ -117,6 +119,7 @@ class Staircase:
 
     def penalty(self, w: FloatArray) -> Any:
         """h(w), for one w or a batch: for each cut, the best B entries right of it minus the least B left of it."""
+        w = arguments.point("w", w, self.d)
         size, root = self.block, np.sqrt(self.block)
         least = np.sort(w, axis=-1)[..., :size].sum(axis=-1)
         value = np.maximum(0.0, -least / root)
@@ -128,7 +131,10 @@ class Staircase:
 
     def loss(self, w: FloatArray, z: Any) -> Any:
         """f(w, V), z = True where V contains u0; one w or a batch."""
-        top = np.maximum(self.threshold, w @ self.u0) if z else np.full(w.shape[:-1], self.threshold)
+        w = arguments.point("w", w, self.d)
+        top = (
+            np.maximum(self.threshold, w @ self.u0) if arguments.flag("z", z) else np.full(w.shape[:-1], self.threshold)
+        )
         value = top / np.sqrt(self.d) + self.alpha * self.penalty(w)
         return float(value) if w.ndim == 1 else value
 
@@ -138,7 +144,8 @@ class Staircase:
 
     def empirical(self, w: FloatArray, sample: Any) -> float:
         """F_S(w)."""
-        return float(np.mean([self.loss(w, bool(z)) for z in sample]))
+        share = float(np.mean(arguments.flags("sample", sample)))
+        return share * float(self.loss(w, True)) + (1.0 - share) * float(self.loss(w, False))
 
     def excess(self, w: FloatArray) -> float:
         """F(w) - F*."""
@@ -146,6 +153,7 @@ class Staircase:
 
     def heights(self, w: FloatArray) -> FloatArray:
         """w(I_1), ..., w(I_p) in units of eta alpha."""
+        w = arguments.point("w", w, self.d)
         heights: FloatArray = w[self.blocks].sum(axis=1) / (np.sqrt(self.block) * self.eta * self.alpha)
         return heights
 
@@ -155,7 +163,7 @@ class Staircase:
         The first level pair of positive neighbours: move a unit from right to left. Else the first block at zero: raise
         it. Else 0.
         """
-        if state.z:
+        if arguments.flag("z", state.z):
             raise ValueError("z: the toy starts after memorising, its examples must not contain u0")
         level = np.rint(self.heights(state.w)).astype(int)
         g, unit = np.zeros(self.d), self.alpha / np.sqrt(self.block)

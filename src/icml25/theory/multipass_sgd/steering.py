@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.bounds import bad_vector_probability
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState
 from icml25.theory.multipass_sgd.hard_instance import (
@@ -28,7 +29,7 @@ from icml25.theory.multipass_sgd.hard_instance import (
     subgradient_violation,
     top_block,
 )
-from icml25.theory.multipass_sgd.packing import packing_set
+from icml25.theory.multipass_sgd.packing import packing_set, zeros_and_ones
 
 __all__ = ["LossRecorder", "MultiPassInstance", "SteeringCurve", "default_steering_steps"]
 
@@ -47,7 +48,7 @@ def default_steering_steps(free_steps: int) -> int:
     >>> default_steering_steps(96)
     32
     """
-    return max(16, 16 * (free_steps // 48))
+    return max(16, 16 * (arguments.integer("free_steps", free_steps, 0) // 48))
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,13 @@ class SteeringCurve:
     w: FloatArray
 
     def at(self, t: Any) -> FloatArray:
-        """Excess after t steps (scalar or array)."""
-        values: FloatArray = self.excess[np.clip(np.asarray(t) - self.memorise, 0, self.excess.size - 1)]
+        """Excess after t steps (scalar or array of ints in [0, T])."""
+        t = np.asarray(t)
+        if not np.issubdtype(t.dtype, np.integer):
+            raise TypeError(f"t must be an integer or integers, got dtype {t.dtype}")
+        if t.size and (t.min() < 0 or t.max() > self.steps):
+            raise ValueError(f"t must lie in [0, T] = [0, {self.steps}], got {t.min()} to {t.max()}")
+        values: FloatArray = self.excess[np.clip(t - self.memorise, 0, self.excess.size - 1)]
         return values
 
     def suffix_excess(self, tau: int) -> float:
@@ -83,8 +89,7 @@ class SteeringCurve:
         Along the path the score of u0 never falls below the threshold and h is 0, both also for averages, so f is
         linear there and the excess of a mean is the mean of the excesses.
         """
-        if not 1 <= tau <= self.steps + 1:
-            raise ValueError(f"tau must lie in [1, T + 1] = [1, {self.steps + 1}], got {tau}")
+        tau = arguments.integer("tau", tau, 1, self.steps + 1)
         first = self.steps + 1 - tau
         settled = self.memorise + self.excess.size  # from here on w_t is constant
         moving = self.excess[max(0, first - self.memorise) : max(0, settled - self.memorise)]
@@ -167,7 +172,8 @@ class MultiPassInstance:
         seed : int or numpy Generator
             For the packing set.
         vectors : (size, d) int8 array
-            A packing set already drawn, to share between instances.
+            A packing set already drawn, to share between instances. Entries and weights (7d/16 ones) are checked; that
+            no two rows share more than 5d/16 ones is the caller's word (:func:`packing_overlaps` checks it).
         memorise : int
             Reading steps, by default n. (1 for full-batch gradient descent.)
         alpha : float
@@ -182,17 +188,28 @@ class MultiPassInstance:
         RuntimeError
             If the packing set violates its overlap limit.
         """
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
-        rows = len(vectors) if vectors is not None else size if size is not None else 4 * 2**n
+        n, d = arguments.integer("n", n, 1), arguments.integer("d", d, 1)
+        if vectors is not None:
+            vectors = np.asarray(vectors)
+            if vectors.ndim != 2 or len(vectors) < 1 or vectors.shape[1] != d:
+                raise ValueError(f"vectors must have d = {d} columns and at least 1 row, got shape {vectors.shape}")
+            rows = len(vectors)
+        else:
+            rows = 4 * 2**n if size is None else arguments.integer("size", size, 1)
         if rows * d > max_entries:
-            raise ValueError(f"size * d = {rows} * {d} exceeds max_entries = {max_entries}: use lazy")
+            name = f"4 * 2^{n}" if vectors is None and size is None else rows  # the number may have 10^5 digits
+            raise ValueError(f"size * d = {name} * {d} exceeds max_entries = {max_entries}: use lazy")
         steps, memorise, eta, alpha = _resolve(n, passes, steps, memorise, eta, alpha)
         p = _check_steering(p, d, steps, memorise)
         if vectors is None:
             vectors = packing_set(rows, d, seed)
-        elif vectors.shape[1] != d:
-            raise ValueError(f"vectors must have d = {d} columns, got {vectors.shape[1]}")
+        else:
+            vectors = zeros_and_ones(vectors)
+            weights = vectors.sum(axis=1, dtype=np.int64)
+            if (weights != 7 * d // 16).any():  # at w = 0 the pieces would not tie, and the oracle's 0 would be wrong
+                raise ValueError(
+                    f"vectors must have 7d/16 = {7 * d // 16} ones in each row, got {weights.min()} to {weights.max()}"
+                )
         return cls(vectors, n, eta, steps, memorise, p, alpha, float(np.log2(rows)))
 
     @classmethod
@@ -215,8 +232,7 @@ class MultiPassInstance:
         Parameters are those of :meth:`explicit`; d defaults to p (blocks of one coordinate) and ``log2_size``, the
         logarithm of the size of the packing set that is not stored, to n + 2.
         """
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
+        n, d = arguments.integer("n", n, 1), None if d is None else arguments.integer("d", d, 1)
         steps, memorise, eta, alpha = _resolve(n, passes, steps, memorise, eta, alpha)
         if p is None and d is None:
             p = default_steering_steps(steps - memorise)
@@ -224,8 +240,11 @@ class MultiPassInstance:
         assert d is not None
         p = _check_steering(p, d, steps, memorise)
         u0 = np.zeros((1, d), dtype=np.int8)
-        u0[0, np.random.default_rng(seed).permutation(d)[: 7 * d // 16]] = 1
-        return cls(u0, n, eta, steps, memorise, p, alpha, float(n + 2 if log2_size is None else log2_size))
+        u0[0, arguments.generator(seed).permutation(d)[: 7 * d // 16]] = 1
+        log2_size = float(n + 2) if log2_size is None else arguments.real("log2_size", log2_size)
+        if log2_size < 0:
+            raise ValueError(f"log2_size must be at least 0, got {log2_size}")
+        return cls(u0, n, eta, steps, memorise, p, alpha, log2_size)
 
     # ---------------------------------------------------------------- constants
 
@@ -310,16 +329,14 @@ class MultiPassInstance:
         -------
         (examples, vectors) bool array, or (examples, 1) for a lazy instance
         """
-        rng = np.random.default_rng(seed)
-        count = self.n if size is None else size
-        if count < 1:
-            raise ValueError(f"size must be at least 1, got {count}")
+        rng = arguments.generator(seed)
+        count = self.n if size is None else arguments.integer("size", size, 1)
         if not self.is_lazy:
             if seen is not None:
                 raise ValueError("seen is for lazy instances: explicit examples do not depend on the order")
             fair: BoolArray = rng.random((count, len(self.vectors)), dtype=np.float32) < 0.5
             return fair
-        shown = np.ones(count, dtype=bool) if seen is None else np.asarray(seen, dtype=bool)
+        shown = np.ones(count, dtype=bool) if seen is None else arguments.flags("seen", seen)
         if shown.shape != (count,):
             raise ValueError(f"seen must have shape ({count},), got {shown.shape}")
         exists = rng.random() < bad_vector_probability(int(shown.sum()), self.log2_size)
@@ -329,14 +346,25 @@ class MultiPassInstance:
 
     def bad_vector(self, seen: BoolArray) -> int | None:
         """Index of u0, the first vector outside every example in ``seen`` (rows), or None."""
-        covered: BoolArray = np.any(np.reshape(seen, (-1, len(self.vectors))), axis=0)
+        rows = arguments.membership("seen", seen, len(self.vectors)).reshape(-1, len(self.vectors))
+        covered: BoolArray = np.any(rows, axis=0)
         first = int(np.argmin(covered))
         return None if covered[first] else first
+
+    def _examples(self, name: str, z: Any) -> BoolArray:
+        """One example or a batch of them as rows (m, vectors), m >= 1."""
+        examples = np.atleast_2d(arguments.membership(name, z, len(self.vectors)))
+        if examples.ndim != 2 or len(examples) < 1:
+            raise ValueError(
+                f"{name} must be an example ({len(self.vectors)},) or at least 1 row of them, got shape {np.shape(z)}"
+            )
+        return examples
 
     # ---------------------------------------------------------------- losses
 
     def scores(self, w: FloatArray, rows: Any = slice(None)) -> FloatArray:
         """<w1 + w2 + s 1, u> for the chosen vectors; w is (2d,) or (m, 2d), the result (size,) or (m, size)."""
+        w = arguments.point("w", w, self.dim)
         q = w[..., : self.d] + w[..., self.d :] + self.shift
         table = self.vectors[rows]
         out = np.empty((*w.shape[:-1], len(table)))
@@ -346,6 +374,7 @@ class MultiPassInstance:
 
     def penalty(self, w: FloatArray) -> Any:
         """alpha h(w), for one w or a batch (..., 2d)."""
+        w = arguments.point("w", w, self.dim)
         first = np.maximum(best_block_value(w[..., : self.d], self.block), 0.0)
         second = np.maximum(best_block_value(-w[..., self.d :], self.block), 0.0)
         return self.alpha * (5.0 * first + 2.0 * second) / 7.0
@@ -362,7 +391,7 @@ class MultiPassInstance:
         -------
         float, or (k,) array
         """
-        examples = np.atleast_2d(np.asarray(z, dtype=bool))
+        w, examples = arguments.point("w", w, self.dim), self._examples("z", z)
         relevant = np.flatnonzero(examples.any(axis=0))
         scores = self.scores(w, relevant)
         total = np.zeros(w.shape[:-1])
@@ -383,7 +412,7 @@ class MultiPassInstance:
 
     def empirical(self, w: FloatArray, sample: BoolArray) -> float:
         """F_S(w): mean of f(w, V) over the rows of the sample."""
-        return float(self.loss(w, np.atleast_2d(sample)))
+        return float(self.loss(w, self._examples("sample", sample)))
 
     def excess(self, w: FloatArray) -> float:
         """F(w) - F*."""
@@ -397,7 +426,7 @@ class MultiPassInstance:
         At w = 0 all pieces tie, so this oracle returns 0, the subgradient of least norm, and never moves.
         """
         g = np.zeros(self.dim)
-        examples = np.atleast_2d(np.asarray(z, dtype=bool))
+        w, examples = arguments.point("w", w, self.dim), self._examples("z", z)
         scores = self.scores(w)
         for example in examples:
             inside = np.where(example, scores, -np.inf)
@@ -416,6 +445,7 @@ class MultiPassInstance:
 
     def steering_step(self, w: FloatArray, u0: int) -> FloatArray:
         """The scripted step: zero the next block where u0 is 0; when none is left, raise the next where u0 is 1."""
+        w = arguments.point("w", w, self.dim)
         g = np.zeros(self.dim)
         q = w[: self.d] + w[self.d :] + self.shift
         ones = self.vectors[u0] == 1
@@ -449,7 +479,7 @@ class MultiPassInstance:
         """
         w = state.w
         u0 = self.bad_vector(state.seen(self.memorise)) if state.t >= self.memorise else None
-        z = np.asarray(state.z, dtype=bool)
+        z = self._examples("z", state.z)
         if u0 is None:
             return self.subgradient(w, z) if w.any() else np.zeros(self.dim)
         if z[..., u0].any() or not self._on_script(w, u0):
@@ -488,26 +518,17 @@ class MultiPassInstance:
 def _resolve(
     n: int, passes: int, steps: int | None, memorise: int | None, eta: float | None, alpha: float | None
 ) -> tuple[int, int, float, float]:
-    if passes < 1:
-        raise ValueError(f"passes must be at least 1, got {passes}")
-    total = n * passes if steps is None else steps
-    if total < 1:
-        raise ValueError(f"steps must be at least 1, got {total}")
-    read = n if memorise is None else memorise
-    if not 1 <= read <= total:
-        raise ValueError(f"memorise must lie in [1, T] = [1, {total}], got {read}")
-    step = 1.0 / float(np.sqrt(n)) if eta is None else float(eta)
-    if not (np.isfinite(step) and step > 0):
-        raise ValueError(f"eta must be positive and finite, got {eta}")
-    weight = min(1.0, 1.0 / (step * float(np.sqrt(total)))) if alpha is None else float(alpha)
-    if not 0 < weight <= 1:
-        raise ValueError(f"alpha must lie in (0, 1], got {alpha}")
-    return total, read, step, weight
+    passes = arguments.integer("passes", passes, 1)
+    total = n * passes if steps is None else arguments.integer("steps", steps, 1)
+    read = arguments.integer("memorise", n if memorise is None else memorise, 1, total)
+    step = 1.0 / float(np.sqrt(n)) if eta is None else arguments.positive("eta", eta)
+    return total, read, step, arguments.weight(alpha, step, total)
 
 
 def _check_steering(p: int | None, d: int, steps: int, memorise: int) -> int:
     if p is None:
         p = min(default_steering_steps(steps - memorise), d)
+    p = arguments.integer("p, the number of steering steps,", p, 0)
     if p < 16 or p % 16 or d % p:
         raise ValueError(f"p, the number of steering steps, must be a multiple of 16 that divides d = {d}, got {p}")
     if p > steps - memorise:
@@ -527,10 +548,16 @@ class LossRecorder:
     sample : (m, vectors) bool array
         For the empirical excess; None records the population excess only.
     incremental : bool
+
+    Raises
+    ------
+    ValueError
+        If the sample has another width than the instance, or an iterate another length, or is not finite.
     """
 
     def __init__(self, instance: MultiPassInstance, sample: BoolArray | None = None, *, incremental: bool = True):
-        self.instance, self.sample, self.incremental = instance, sample, incremental
+        self.instance, self.incremental = instance, incremental
+        self.sample = None if sample is None else instance._examples("sample", sample)
         self._q = np.full(instance.d, instance.shift)
         self._scores = instance.vectors.sum(axis=1, dtype=np.int64) * instance.shift
 
@@ -546,6 +573,9 @@ class LossRecorder:
 
     def scores(self, w: FloatArray) -> FloatArray:
         """Scores at w, brought up to date from the previous call."""
+        w = arguments.point("w", w, self.instance.dim)
+        if w.ndim != 1:
+            raise ValueError(f"w must be one iterate, got shape {w.shape}")
         q = w[: self.instance.d] + w[self.instance.d :] + self.instance.shift
         if not self.incremental:
             return np.asarray(self._dense @ q)
