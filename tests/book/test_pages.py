@@ -180,6 +180,8 @@ class Reader:
         """Everything about a page; each page is opened once."""
         if name not in self.visits:
             tab = self.open(name)
+            # What is folded away is read too.
+            tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true })")
             for theme in THEMES:
                 # A reader who has not chosen a theme gets the system's, also when it changes.
                 tab.emulate_media(color_scheme=theme)
@@ -256,6 +258,17 @@ def test_the_theme_button_turns_the_page_dark_and_keeps_it_so(reader):
     tab.goto(f"{reader.site}/book/ledger.html")
     assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
     tab.evaluate("localStorage.clear()")
+    assert reader.now.errors == []
+
+
+def test_a_link_to_a_claim_opens_the_folded_table(reader):
+    tab = reader.open(CHAPTERS[0])
+    fold = tab.locator("details.icml25-fold")
+    assert fold.get_attribute("open") is None
+    row = fold.locator("tr[id]").nth(3)
+    assert not row.is_visible()
+    tab.evaluate("id => { location.hash = id }", row.get_attribute("id"))
+    row.wait_for(state="visible")
     assert reader.now.errors == []
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,13 @@ class ClaimsTable(BookDirective):
         """The nodes for one chapter."""
         rows = [self.claim_row(evidence, finding) for finding in evidence.findings]
         head = ["Claim, and its source", "Found here", "Verdict"]
-        return [totals_line(evidence), table(head, rows, widths=(41, 37, 22), kind="icml25-claims")]
+        # Dozens of rows before the first sentence of a chapter would keep its reader from it.
+        summary = f"<details class='icml25-fold'><summary>{escape(totals_text(evidence))}</summary>"
+        return [
+            nodes.raw("", summary, format="html"),
+            table(head, rows, widths=(41, 37, 22), kind="icml25-claims"),
+            nodes.raw("", "</details>", format="html"),
+        ]
 
     def claim_row(self, evidence: Evidence, finding: Finding) -> nodes.row:
         """The row of one claim."""
@@ -286,10 +293,15 @@ class MethodMap(BookDirective):
 
 def totals_line(evidence: Evidence) -> nodes.paragraph:
     """A line that counts a chapter's verdicts."""
+    return paragraph(totals_text(evidence), classes=["icml25-totals-line"])
+
+
+def totals_text(evidence: Evidence) -> str:
+    """How many claims a chapter has, and what became of them."""
     total, *counts = _counts(evidence)
     names = [*map(str, Verdict), "out of reach"]
     texts = [f"{count} {name}" for count, name in zip(counts, names, strict=True) if count]
-    return paragraph(f"{total} claim{'s' * (total != 1)}: {', '.join(texts)}.", classes=["icml25-totals-line"])
+    return f"{total} claim{'s' * (total != 1)}: {', '.join(texts)}."
 
 
 def _counts(evidence: Evidence) -> list[int]:
