@@ -15,8 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr, erf, erfc, erfcinv, erfinv, expit, logit
-from scipy.stats import binom
+from scipy.special import bdtr, erf, erfc, erfcinv, erfinv, expit, gammaln, logit
 
 from icml25.theory.critical_windows.mixtures import CriticalWindow, DiscreteMixture
 
@@ -316,7 +315,9 @@ def random_walk_same_mode(n: ArrayLike, delta: float, *, weight: float = 0.5) ->
 
     def one(count: int) -> float:
         k = np.arange(count + 1)
-        return float(binom.pmf(k, count, 0.5 + delta) @ expit((2 * k - count) * evidence + offset))
+        choices = gammaln(count + 1) - gammaln(k + 1) - gammaln(count - k + 1)
+        law = np.exp(choices + k * math.log(0.5 + delta) + (count - k) * math.log(0.5 - delta))
+        return float(law @ expit((2 * k - count) * evidence + offset))
 
     return _shaped(np.array([one(int(count)) for count in steps.ravel()]).reshape(steps.shape))
 
