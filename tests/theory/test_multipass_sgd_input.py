@@ -426,6 +426,12 @@ def test_coupon_probability_is_inclusion_exclusion_in_fractions(n, m):
     assert (got == 0.0) if m < n else True
 
 
+@pytest.mark.parametrize(("n", "m"), [(100, 250), (400, 900), (400, 1500)])
+def test_coupon_probability_where_the_terms_are_astronomical(n, m):
+    exact = sum(Fraction((-1) ** k * comb(n, k) * (n - k) ** m, n**m) for k in range(n + 1))
+    assert coupon_all_seen_probability(n, m) == pytest.approx(float(exact), rel=1e-12, abs=1e-38)
+
+
 def test_coupon_probability_of_a_million_examples():
     n = 10**6
     for x in (-0.5, 0.0, 1.0):
