@@ -139,6 +139,28 @@ def test_fitting_all_repeats_together_changes_nothing():
         assert (one["budget"], one["estimator"]) == (other["budget"], other["estimator"])
 
 
+def test_fitting_together_keeps_the_status_of_each():
+    def status_of(n, x, device):
+        return backtest(
+            n, x, budgets=[int(n[0])], n_problems=len(n), repeats=1, estimators=["beta_binomial"], device=device
+        )[0]["status"]
+
+    for x, n, status in (([5] * 4, 10, "at_bound"), ([0] * 4, 10, "all_zero"), ([0, 1, 0, 0], 1, "not_identified")):
+        for device in (None, "cpu"):
+            assert status_of(np.full(4, n), np.array(x), device) == status
+
+
+def test_whole_floats_are_counts_of_tries_and_the_global_generator_is_left_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    for whole, integer in (
+        (simulate_counts(UniformZero(0.5), 3.0, 1e1, 0), simulate_counts(UniformZero(0.5), 3, 10, 0)),
+        (simulate_stopped(UniformZero(0.1), 3, 5.0, 1e2, 0), simulate_stopped(UniformZero(0.1), 3, 5, 100, 0)),
+        (subsample_counts([10], [3], 5.0, 0), subsample_counts([10], [3], 5, 0)),
+    ):
+        np.testing.assert_array_equal(whole, integer)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
 def test_references_differ_as_they_should():
     n, x = simulate_counts(ScaledBeta(0.15, 3.5, 0.8), 200, 5000, 0)
     kwargs = {"budgets": [4000], "n_problems": 200, "repeats": 1, "estimators": ["least_squares"], "seed": 1}
@@ -203,12 +225,36 @@ def test_progress_shows_a_bar(capsys):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: simulate_counts(UniformZero(0.5), None, 10, 0), "n_problems must be at least 1"),
+        (lambda: simulate_counts(UniformZero(0.5), None, 10, 0), "n_problems must be given"),
         (lambda: simulate_counts(UniformZero(0.5), 5, 0, 0), "n_attempts must be at least 1"),
         (lambda: simulate_counts([0.5, math.nan], None, 10, 0), "probabilities in"),
         (lambda: simulate_counts([0.5, 0.1], 3, 10, 0), "n_problems must be 2"),
-        (lambda: simulate_stopped(UniformZero(0.5), 5, 0, 10, 0), "batch and max_attempts"),
+        (lambda: simulate_stopped(UniformZero(0.5), 5, 0, 10, 0), "batch must be at least 1"),
         (lambda: subsample_counts([5], [1], 0, 0), "attempts must be at least 1"),
+        (lambda: subsample_counts([5], [1], 2.5, 0), "attempts must be an integer"),
+        (lambda: subsample_counts([10**10], [1], 2, 0), r"n \(attempts\) must be below 10\^9"),
+        (lambda: simulate_counts(UniformZero(0.5), 5, 10.5, 0), "n_attempts must be an integer"),
+        (lambda: simulate_counts(UniformZero(0.5), 5, math.nan, 0), "n_attempts must be an integer"),
+        (lambda: simulate_counts(UniformZero(0.5), 5, 10**19, 0), "n_attempts must be at most"),
+        (lambda: simulate_counts("beta", 5, 10, 0), "dist must hold real numbers"),
+        (lambda: simulate_stopped(UniformZero(0.5), 5, 60.5, 10, 0), "batch must be an integer"),
+        (lambda: simulate_stopped(UniformZero(0.5), 5, 60, math.inf, 0), "max_attempts must be an integer"),
+        (lambda: backtest([50, 50], [1, 2], budgets=[], n_problems=2), "budgets must be a non-empty"),
+        (lambda: backtest([50, 50], [1, 2], budgets=10, n_problems=2), "budgets must be a non-empty"),
+        (lambda: backtest([50, 50], [1, 2], budgets=[10.5], n_problems=2), "budgets must be an integer"),
+        (lambda: backtest([50, 50], [1, 2], budgets=[10], n_problems=2, repeats=0), "repeats must be at least 1"),
+        (lambda: backtest([50, 50], [1, 2], budgets=[10], n_problems=2, estimators=[]), "estimators must be a"),
+        (
+            lambda: backtest([50, 50], [1, 2], budgets=[10], n_problems=2, estimators="mean"),
+            "estimators must be a non-",
+        ),
+        (
+            lambda: backtest([50], [1], budgets=[10], n_problems=1, kind="x", estimators=["least_squares"]),
+            "kind must be",
+        ),
+        (lambda: backtest(UniformZero(0.5), [1], budgets=[10]), "x must be None with a law"),
+        (lambda: backtest(UniformZero(0.5), budgets=[10], pool=10), "pool must be a pair"),
+        (lambda: backtest_uniform([50], [1], total_budgets=[]), "total_budgets must be a non-empty"),
         (lambda: backtest([50, 50], [1, 2], budgets=[60], n_problems=2), r"budgets must lie in \[1, 50\]"),
         (lambda: backtest([50, 50], [1, 2], budgets=[50], n_problems=2, reference="held_out"), "budgets must lie"),
         (lambda: backtest([50, 50], [1, 2], budgets=[10], n_problems=3), r"n_problems must lie in \[1, 2\]"),

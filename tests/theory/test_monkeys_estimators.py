@@ -200,7 +200,37 @@ def test_extreme_counts_end_at_a_bound_and_do_not_hang():
     fit = CompoundBinomialFitter("beta").fit([10] * 5, [10] * 5)
     assert fit.status_ == "at_bound"
     assert math.isfinite(fit.nll_)
-    assert CompoundBinomialFitter("kumaraswamy").fit([1], [1]).status_ in ("ok", "at_bound")
+
+
+@pytest.mark.parametrize("family", ["beta", "kumaraswamy"])
+def test_one_try_a_problem_identifies_no_law(family):
+    n, x = np.ones(10, dtype=int), np.arange(10) == 3
+    fit = CompoundBinomialFitter(family).fit(n, x.astype(int))
+    assert fit.status_ == "not_identified"
+    assert math.isnan(fit.alpha_)
+    assert np.isnan(fit.predict([1, 2])).all()
+    with pytest.raises(ValueError, match="not_identified"):
+        fit.distribution_  # noqa: B018
+    assert math.isnan(fit_compound_batch(n[None], x[None].astype(int), family=family)["alpha"][0])
+
+
+def test_a_histogram_whose_left_bucket_holds_everything_identifies_no_law():
+    fit = discretized_fit([10**6] * 5, [0, 3, 2, 1, 0])
+    assert (fit.status, math.isnan(fit.alpha)) == ("not_identified", True)
+
+
+def test_problems_of_weight_zero_do_not_count():
+    n, x, none = [10, 10**6], [0, 5], [1.0, 0.0]
+    assert least_squares_fit(n, x, weights=none).status == "all_zero"
+    assert discretized_fit(n, x, weights=none).status == "all_zero"
+    assert CompoundBinomialFitter().fit(n, x, none).status_ == "all_zero"
+    assert least_squares_fit([20, 7], [5, 1], weights=none).b == least_squares_fit([20], [5]).b
+
+
+def test_an_exponent_at_the_bound_does_not_overflow():
+    fit = CompoundBinomialFitter("beta").fit([1000] * 5, [10] * 5)
+    assert fit.status_ == "at_bound"
+    assert fit.exponent()[1] == fit.alpha_
 
 
 @pytest.mark.parametrize(("family", "law"), [("beta", ScaledBeta), ("kumaraswamy", ScaledKumaraswamy)])
@@ -288,6 +318,17 @@ def test_batched_fit_on_a_gpu_is_that_on_the_cpu():
         (lambda: CompoundBinomialFitter().fit([], []), "non-empty"),
         (lambda: discretized_fit([5], [1], "gamma"), "family must be"),
         (lambda: discretized_fit([5], [1], resolution=0.0), "resolution must lie"),
+        (lambda: discretized_fit([5], [1], resolution=1e-9), "resolution must lie"),
+        (lambda: CompoundBinomialFitter(bounds=(0.1, 1e9)), "bounds must satisfy"),
+        (lambda: CompoundBinomialFitter(bounds=(0.1, 1.0, 2.0)), "bounds must be a pair"),
+        (lambda: CompoundBinomialFitter(bounds=3), "bounds must be a pair"),
+        (lambda: CompoundBinomialFitter(grid=10), "grid must be at least 100"),
+        (lambda: least_squares_fit([5], [0], extrapolate="x"), "extrapolate must be"),
+        (lambda: estimate_exponent("least_squares", [5], [1], kind="x"), "kind must be"),
+        (lambda: fit_power_law([1, 2], ["a", "b"]), "y must hold real numbers"),
+        (lambda: fit_compound_batch([[5, 5]], [[1, 2]], bounds=(5.0, 1.0)), "bounds must satisfy"),
+        (lambda: fit_compound_batch([[5, 5]], [[1, 2]], max_steps=0), "max_steps must be at least 1"),
+        (lambda: fit_compound_batch([[5, 5]], [[1, 2]], max_bytes=-1), "max_bytes must be at least 1"),
         (lambda: discretized_fit([5], [6]), "successes"),
         (lambda: FittedLaw("beta", 1.0, 1.0, 1.0, 0.0, "ok").exponent("true"), "kind must be"),
         (lambda: estimate_exponent("mean", [5], [1]), "estimators must be among"),
@@ -297,7 +338,7 @@ def test_batched_fit_on_a_gpu_is_that_on_the_cpu():
         (lambda: local_slopes([1, 10], [1.0, 0.5], [2, 9]), "k must be a non-empty"),
         (lambda: fit_compound_batch([5], [1]), r"\(S, P\)"),
         (lambda: fit_compound_batch([[5]], [[6]]), "successes"),
-        (lambda: fit_compound_batch([[5.5]], [[1.0]]), "integers"),
+        (lambda: fit_compound_batch([[5.5]], [[1.0]]), r"n \(attempts\).*5.5 at index 0"),
         (lambda: fit_compound_batch([[5]], [[1]], family="gamma"), "family must be"),
     ],
 )

@@ -341,6 +341,68 @@ def test_likelihood_is_that_of_the_law_in_any_order_merged_or_in_small_blocks(fa
         assert variant.value_and_gradient(0.4, 2.0)[0] == pytest.approx(direct, abs=1e-9)
 
 
+@pytest.mark.parametrize(("lo", "hi"), [(0.0, 1e-12), (0.0, 1e-300), (0.2, 0.2 + 1e-10), (0.9, 1.0), (0.1, 0.7)])
+def test_uniform_failure_does_not_cancel_on_a_narrow_interval(lo, hi):
+    with mpmath.workdps(400):
+        for k in (1, 10, 1000):
+            top, bottom = 1 - mpmath.mpf(lo), 1 - mpmath.mpf(hi)
+            exact = float((top ** (k + 1) - bottom ** (k + 1)) / ((top - bottom) * (k + 1)))
+            assert UniformInterval(lo, hi).failure_at(k)[0] == pytest.approx(exact, rel=1e-11, abs=0)
+
+
+@pytest.mark.parametrize("shape", [1e2, 1e4, 1e5, 1e6])
+def test_a_narrow_beta_law_is_resolved(shape):
+    for a, b in ((shape, shape), (shape, 0.5), (0.3, shape), (3 * shape / 4, shape)):
+        exact = np.exp(betaln(a, b + np.array([1, 10])) - betaln(a, b))
+        np.testing.assert_allclose(ScaledBeta(a, b).failure_at([1, 10]), exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("law", "n", "x"),
+    [
+        (UniformInterval(1e-4, 1.0), 10_000, 3),
+        (UniformInterval(1e-4, 1.0), 10_000, 9999),
+        (UniformInterval(0.1, 0.99999), 10_000, 9990),
+        (Reciprocal(1e-4, 0.9999), 10_000, 9990),
+        (Reciprocal(1e-5, 0.999999), 10**6, 10**6 - 5),
+    ],
+)
+def test_a_support_away_from_zero_resolves_counts_near_its_ends(law, n, x):
+    centre, width = x / n, math.sqrt(max(x * (n - x), n) / n) / n
+    edges = [law.lo, *np.clip(centre + width * np.arange(-14, 15, 2), law.lo, law.hi), law.hi]
+    with mpmath.workdps(40):
+        norm = mpmath.log(law.hi / mpmath.mpf(law.lo)) if isinstance(law, Reciprocal) else mpmath.mpf(law.hi) - law.lo
+
+        def integrand(p):
+            density = 1 / (p * norm) if isinstance(law, Reciprocal) else 1 / norm
+            return p**x * (1 - p) ** (n - x) * density
+
+        exact = float(mpmath.log(mpmath.binomial(n, x) * mpmath.quad(integrand, sorted(set(edges)))))
+    assert compound_logpmf(n, [x], law)[0] == pytest.approx(exact, abs=1e-6)
+
+
+def test_a_shape_at_its_bound_has_a_tail_even_where_the_constant_overflows():
+    tail = ScaledBeta(100.0, 100.0, 1e-3).tail()
+    assert (tail.exponent, tail.constant) == (100.0, math.inf)
+    assert power_law_tail(200.0, 1.0).constant == math.inf
+
+
+def test_excess_zeros_of_excess_zeros_add_up():
+    law = ZeroInflated(0.3, ZeroInflated(0.2, PointMass(0.5)))
+    assert law.plateau == pytest.approx(law.neg_log_pass(5000)[0])
+    assert ZeroInflated(0.3, PointMass(0.0)).plateau == math.inf
+
+
+def test_continuous_bernoulli_at_the_ends_of_its_range():
+    law = ContinuousBernoulli(1e-300)  # nearly exponential with rate -log(lam)
+    rate = 300 * math.log(10)
+    assert law.failure_at(1)[0] == pytest.approx(1 - 1 / rate, rel=1e-9)
+    assert law.ppf([0.0, 1.0]).tolist() == [0.0, 1.0]
+    levels = np.array([0.25, 0.5])
+    ContinuousBernoulli(0.5).ppf(levels)[:] = 7.0
+    assert levels.tolist() == [0.25, 0.5]
+
+
 def test_end_masses_are_needed():
     # Three quarters of this law lie below the grid; without them P(x = 0) would be near 0.24.
     assert math.exp(compound_logpmf(100, [0], ScaledBeta(0.01, 5.0))[0]) == pytest.approx(
@@ -362,6 +424,20 @@ def test_end_masses_are_needed():
         (lambda: PointMass(-0.1), "p must lie"),
         (lambda: ZeroInflated(1.0, PointMass(0.5)), "w must lie"),
         (lambda: UniformZero(0.5).rvs(0, 0), "size must be at least 1"),
+        (lambda: UniformZero(0.5).rvs(3.5, 0), "size must be an integer, got 3.5"),
+        (lambda: ScaledBeta(0.3, 2.0).pdf([0.1, math.nan]), "p must not be NaN"),
+        (lambda: Reciprocal(0.1, 0.3).cdf(["a"]), "p must hold real numbers"),
+        (lambda: ScaledBeta(1e7, 2.0).failure_at(1), "at most 1e6"),
+        (lambda: UniformZero(0.5).tail()([0]), "k must be positive"),
+        (lambda: compound_logpmf(10**14, [3], ScaledBeta(0.3, 2.0)), "quadrature of 280000000 points"),
+        (lambda: compound_logpmf(5, [1], UniformZero(0.5), grid=1000.5), "grid must be an integer"),
+        (lambda: compound_logpmf(5, [1], UniformZero(0.5), grid=10**12), "grid must be at most"),
+        (lambda: compound_negative_binomial_logpmf(2, [True], UniformZero(0.5)), "failures must hold integer counts"),
+        (lambda: compound_negative_binomial_logpmf(1.5, [2.5], UniformZero(0.5)), "failures must hold finite integers"),
+        (lambda: compound_negative_binomial_logpmf(math.nan, [2], UniformZero(0.5)), "successes must hold finite"),
+        (lambda: CompoundLikelihood([5], [1]).value(math.nan, 2.0), r"alpha and beta must lie in \[1e-6, 1000\]"),
+        (lambda: CompoundLikelihood([5], [1]).value_and_gradient(1e5, 2.0), "alpha and beta must lie"),
+        (lambda: CompoundLikelihood([5], [1], max_bytes=-5), "max_bytes must be at least 1"),
         (lambda: UniformZero(0.5).ppf([1.2]), "q must lie"),
         (lambda: UniformZero(0.5).failure_at(0), "k must be at least 1"),
         (lambda: power_law_tail(0.0, 1.0), "exponent must be positive"),
@@ -379,7 +455,25 @@ def test_refuses(build, message):
         build()
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: ScaledBeta("a", 1.0),
+        lambda: ScaledBeta(np.array([1.0, 2.0]), 1.0),
+        lambda: ScaledKumaraswamy(1.0, 1.0, True),
+        lambda: PointMass(None),
+        lambda: ContinuousBernoulli("half"),
+        lambda: CompoundLikelihood([5], [1], scale="a"),
+    ],
+)
+def test_refuses_a_parameter_that_is_no_number(build):
+    with pytest.raises(TypeError, match="must be a number, got"):
+        build()
+
+
 def test_refuses_something_that_is_no_law():
+    with pytest.raises(TypeError, match="base must be a law"):
+        ZeroInflated(0.3, "beta")
     with pytest.raises(TypeError, match="dist must be a law"):
         compound_logpmf(5, [1], betabinom)
 

@@ -3,8 +3,10 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -72,6 +74,40 @@ def test_grows_with_k_and_with_successes():
 
 def test_official_extrapolation_is_one_beyond_n_even_without_a_success():
     assert pass_at_k([10], [0], [10, 11], extrapolate="official").tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize("n", [60, 10_000, 10**6, 10**9])
+def test_keeps_its_digits_for_any_number_of_attempts(n):
+    rng = np.random.default_rng(n)
+    draws = (n ** rng.uniform(0, 1, (60, 2))).astype(int)
+    draws = np.concatenate([draws, [[1, 1], [n // 2, 1], [1, n // 2], [16, 17], [17, 17], [n - 20, 20], [n // 2, 18]]])
+    with mpmath.workdps(60):
+        for x, k in draws[draws.sum(axis=1) <= n].tolist():
+            top, bottom = (mpmath.loggamma(m + 1) - mpmath.loggamma(m - k + 1) for m in (n - x, n))
+            exact = float(-mpmath.expm1(top - bottom))
+            assert pass_at_k([n], [x], k)[0, 0] == pytest.approx(exact, rel=1e-12 if n <= 10_000 else 1e-7, abs=0)
+
+
+def test_one_try_succeeds_at_the_rate_of_successes():
+    x = np.array([1, 7, 16, 17, 100, 5 * 10**8, 10**9])
+    np.testing.assert_allclose(pass_at_k(10**9, x, 1)[:, 0], x / 1e9, rtol=1e-15)
+
+
+def test_rows_of_weight_zero_do_not_exist():
+    n, x, weights = merge_counts([10, 20, 10], [1, 5, 1], [1.0, 0.0, 2.0])
+    assert (n.tolist(), x.tolist(), weights.tolist()) == ([10], [1], [3.0])
+    assert neg_log_pass([10, 5], [3, 1], [7], [1.0, 0.0]) == neg_log_pass([10], [3], [7])
+
+
+def test_inputs_are_left_as_they_are_and_so_is_the_grid_of_the_paper():
+    n, x, k = np.array([5, 9, 5]), np.array([5, 1, 0]), np.array([3, 1, 3])
+    before = n.copy(), x.copy(), k.copy()
+    values = pass_at_k(n, x, k)
+    np.testing.assert_array_equal(values[:, 0], values[:, 2])
+    for array, copy in zip((n, x, k), before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+    with pytest.raises(ValueError, match="read-only"):
+        OFFICIAL_K[0] = 7
 
 
 def test_rows_come_back_in_the_order_of_the_problems():
@@ -142,6 +178,12 @@ def test_outcomes_with_gaps_become_counts():
         ([[5]], [[1]], "one-dimensional"),
         ([5], ["a"], "integer counts"),
         ([5], [True], "integer counts"),
+        ([1e19], [1], r"n \(attempts\) must hold counts of at most 2\^53, got 1e\+19 at index 0"),
+        (np.array([2**63 + 5], dtype=np.uint64), [1], r"at most 2\^53"),
+        ([[5], [5, 6]], [1], r"n \(attempts\) cannot be read as an array"),
+        (torch.tensor([5.0], requires_grad=True), [1], r"n \(attempts\) cannot be read as an array"),
+        (np.ma.array([5, 5], mask=[False, True]), [1, 1], r"n \(attempts\) must not be masked"),
+        ({5: 1}, [1], "integer counts"),
     ],
 )
 def test_refuses_counts(n, x, message):
@@ -166,6 +208,11 @@ def test_refuses_k(k, message):
         ([[0.5]], "0, 1 or NaN"),
         ([[1.0], [math.nan]], "none in row 1"),
         (np.zeros((0, 3)), "non-empty"),
+        ([["1", "0"]], "outcomes must hold real numbers"),
+        ([[1j, 0]], "outcomes must hold real numbers"),
+        ([[None, 1]], "outcomes must hold real numbers"),
+        ([[1, 0], [1]], "outcomes cannot be read as an array"),
+        (np.ma.array([[1, 0]], mask=[[True, False]]), "outcomes must not be masked"),
     ],
 )
 def test_refuses_outcomes(outcomes, message):
@@ -175,7 +222,14 @@ def test_refuses_outcomes(outcomes, message):
 
 @pytest.mark.parametrize(
     ("weights", "message"),
-    [([1.0], "shape of x"), ([1.0, math.nan], "finite"), ([1.0, -1.0], "at least 0"), ([0, 0], "all 0")],
+    [
+        ([1.0], "shape of x"),
+        ([1.0, math.nan], "finite"),
+        ([1.0, -1.0], "at least 0"),
+        ([0, 0], "all 0"),
+        ([1e308, 1e308], "finite"),
+        (["a", 1], "real"),
+    ],
 )
 def test_refuses_weights(weights, message):
     with pytest.raises(ValueError, match=f"weights.*{message}"):

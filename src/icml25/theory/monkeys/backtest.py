@@ -15,11 +15,12 @@ from icml25.theory.monkeys.estimators import (
     ExponentKind,
     FittedLaw,
     Scale,
+    check_kind,
     discretized_fit,
     least_squares_fit,
 )
 from icml25.theory.monkeys.laws import SuccessLaw
-from icml25.theory.monkeys.passk import check_counts
+from icml25.theory.monkeys.passk import check_counts, check_integer
 from icml25.theory.monkeys.quadrature import Family
 from icml25.theory.monkeys.simulation import simulate_counts
 
@@ -39,6 +40,8 @@ ESTIMATORS: tuple[str, ...] = (
     "discretized_kumaraswamy",
 )
 """Names of the five estimators."""
+
+_BOUNDS = (0.01, 100.0)
 
 TOTAL_BUDGETS: tuple[int, ...] = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 """Tries in all, of the official ``uniform`` strategy."""
@@ -74,6 +77,7 @@ def estimate_exponent(
         NaN where the counts cannot say.
     status : str
     """
+    check_kind(kind)
     if name == "least_squares":
         line = least_squares_fit(n, x)
         return line.b, line.status
@@ -95,6 +99,7 @@ def subsample_counts(n: ArrayLike, x: ArrayLike, attempts: int, seed: Seed) -> t
     Parameters
     ----------
     n, x : (P,) integers
+        Counts, with ``n`` below 10^9.
     attempts : int >= 1
     seed : int or numpy Generator
 
@@ -102,9 +107,10 @@ def subsample_counts(n: ArrayLike, x: ArrayLike, attempts: int, seed: Seed) -> t
     -------
     n, x : (P,) int64 arrays
     """
-    if attempts < 1:
-        raise ValueError(f"attempts must be at least 1, got {attempts}")
+    attempts = check_integer("attempts", attempts, 1)
     tries, successes, _ = check_counts(n, x)
+    if (largest := tries.max()) >= 10**9:
+        raise ValueError(f"n (attempts) must be below 10^9 to be subsampled, got {largest}")
     kept = np.minimum(attempts, tries)
     drawn = np.random.default_rng(seed).hypergeometric(successes, tries - successes, kept)
     return kept, drawn.astype(np.int64)
@@ -165,19 +171,27 @@ def backtest(
     ValueError
         If a budget or ``n_problems`` exceeds the data, or the reference does not exist for them.
     """
-    _check_names(estimators)
+    _check_run(estimators, kind, repeats)
     rng = np.random.default_rng(seed)
     law = n if isinstance(n, SuccessLaw) else None
     data = None if isinstance(n, SuccessLaw) else check_counts(n, x if x is not None else [])[:2]
+    if law is not None and x is not None:
+        raise ValueError("x must be None with a law: each repeat simulates its own counts")
+    budgets = _check_integers("budgets", budgets)
+    n_problems = check_integer("n_problems", n_problems, 1)
+    if law is not None:
+        if not isinstance(pool, Sequence) or len(pool) != 2:
+            raise ValueError(f"pool must be a pair (problems, tries), got {pool!r}")
+        pool = (check_integer("pool", pool[0], 1), check_integer("pool", pool[1], 1))
     if reference not in ("full", "asymptotic", "held_out"):
         raise ValueError(f'reference must be "full", "asymptotic" or "held_out", got {reference!r}')
     tail = law.tail() if law is not None else None
     if reference == "asymptotic" and tail is None:
         raise ValueError('reference="asymptotic" needs a law with a power-law tail')
     available = pool if data is None else (data[0].size, int(data[0].min()))
-    if not 1 <= n_problems <= available[0]:
+    if n_problems > available[0]:
         raise ValueError(f"n_problems must lie in [1, {available[0]}], got {n_problems}")
-    if min(budgets) < 1 or max(budgets) > available[1] - (reference == "held_out"):
+    if max(budgets) > available[1] - (reference == "held_out"):
         raise ValueError(f"budgets must lie in [1, {available[1]}] (below it for held_out), got {list(budgets)}")
 
     trials: list[_Trial] = []
@@ -230,10 +244,10 @@ def backtest_uniform(
     list of dict
         Keys ``repeat, total_budget, n_problems, estimator, exponent, reference, relative_error, status``.
     """
-    _check_names(estimators)
+    _check_run(estimators, kind, repeats)
     full_n, full_x, _ = check_counts(n, x)
-    if min(total_budgets) < 1 or min(n_problems) < 1:
-        raise ValueError("total_budgets and n_problems must be at least 1")
+    total_budgets = _check_integers("total_budgets", total_budgets)
+    n_problems = _check_integers("n_problems", n_problems)
     rng = np.random.default_rng(seed)
     truth = least_squares_fit(full_n, full_x, extrapolate="raise").b
     trials: list[_Trial] = []
@@ -260,7 +274,17 @@ class _Trial:
     where: Row
 
 
-def _check_names(estimators: Sequence[str] | Mapping[str, Estimator]) -> None:
+def _check_integers(name: str, values: Sequence[int]) -> list[int]:
+    if np.ndim(values) != 1 or len(values) == 0:
+        raise ValueError(f"{name} must be a non-empty sequence of integers, got {values!r}")
+    return [check_integer(name, value, 1) for value in values]
+
+
+def _check_run(estimators: Sequence[str] | Mapping[str, Estimator], kind: ExponentKind, repeats: int) -> None:
+    if isinstance(estimators, str) or not len(estimators):
+        raise ValueError(f"estimators must be a non-empty sequence of names or a mapping, got {estimators!r}")
+    check_kind(kind)
+    check_integer("repeats", repeats, 1)
     if isinstance(estimators, Mapping):
         return
     if unknown := [name for name in estimators if name not in ESTIMATORS]:
@@ -302,10 +326,15 @@ def _fit_together(trials: Sequence[_Trial], family: Family, kind: ExponentKind, 
     for budget in np.unique(budgets):
         members = np.flatnonzero(budgets == budget).tolist()
         n, x = (np.stack([getattr(trials[i], name) for i in members]) for name in ("n", "x"))
-        fits = fit_compound_batch(n, x, family=family, device=device)
+        fits = fit_compound_batch(n, x, family=family, device=device, bounds=_BOUNDS)
         for row, i in enumerate(members):
             alpha, beta, scale, nll = (float(fits[name][row]) for name in ("alpha", "beta", "scale", "nll"))
-            fitted = FittedLaw(family, alpha, beta, scale, nll, "all_zero" if math.isnan(alpha) else "ok")
+            if math.isnan(alpha):
+                status = "not_identified" if x[row].any() else "all_zero"
+            else:
+                edge = np.isclose([[alpha], [beta]], _BOUNDS, rtol=1e-6)
+                status = "at_bound" if edge.any() else "ok"
+            fitted = FittedLaw(family, alpha, beta, scale, nll, status)
             results[i] = (fitted.exponent(kind)[1], fitted.status)
     return [results[i] for i in range(len(trials))]
 

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from icml25.theory.monkeys.estimators import check_bounds
+from icml25.theory.monkeys.passk import as_floats, check_counts, check_integer
 from icml25.theory.monkeys.quadrature import Family, grid_size, logit_grid
 
 __all__ = ["fit_compound_batch"]
@@ -47,28 +49,30 @@ def fit_compound_batch(
     Returns
     -------
     dict of (S,) float64 arrays
-        ``alpha, beta, scale, nll``; NaN for a data set without a success.
+        ``alpha, beta, scale, nll``; NaN for a data set without a success, or with one try per problem.
 
     Raises
     ------
     ValueError
-        On shapes that differ, or counts outside ``0 <= x <= n``.
+        On shapes that differ, bad counts, or bad bounds.
     """
-    attempts, successes = np.asarray(n), np.asarray(x)
-    if attempts.shape != successes.shape or attempts.ndim != 2 or attempts.size == 0:
-        raise ValueError(f"n and x must be two (S, P) matrices, got shapes {attempts.shape} and {successes.shape}")
-    if not (np.issubdtype(attempts.dtype, np.integer) and np.issubdtype(successes.dtype, np.integer)):
-        raise ValueError(f"n and x must hold integers, got {attempts.dtype} and {successes.dtype}")
-    if ((successes < 0) | (successes > attempts) | (attempts < 1)).any():
-        raise ValueError("x (successes) must lie between 0 and n, and n be at least 1")
+    matrices = as_floats("n (attempts)", n), as_floats("x (successes)", x)
+    shape = matrices[0].shape
+    if shape != matrices[1].shape or matrices[0].ndim != 2 or matrices[0].size == 0:
+        raise ValueError(f"n and x must be two (S, P) matrices, got shapes {shape} and {matrices[1].shape}")
+    flat = check_counts(matrices[0].ravel(), matrices[1].ravel())
+    attempts, successes = flat[0].reshape(shape), flat[1].reshape(shape)
+    check_bounds(bounds)
+    max_steps, max_bytes = check_integer("max_steps", max_steps, 1), check_integer("max_bytes", max_bytes, 1)
     if family not in ("beta", "kumaraswamy"):
         raise ValueError(f'family must be "beta" or "kumaraswamy", got {family!r}')
-    total, problems = successes.shape
+    total, problems = matrices[0].shape
     size = grid_size(int(attempts.max()))
     step = max(1, max_bytes // (8 * problems * size))
     scale = np.minimum(1.0, (problems + 1) / problems * (successes / attempts).max(axis=1))
     result = {name: np.full(total, np.nan) for name in ("alpha", "beta", "scale", "nll")}
-    usable = np.flatnonzero(scale > 0.0)
+    # One try a problem tells the mean of p only.
+    usable = np.flatnonzero((scale > 0.0) & (attempts.max(axis=1) > 1))
     for start in range(0, usable.size, step):
         block = usable[start : start + step]
         objective = _BatchObjective(attempts[block], successes[block], scale[block], family, size, device)

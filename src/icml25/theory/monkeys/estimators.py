@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -11,9 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from icml25.theory.monkeys.laws import ScaledBeta, ScaledKumaraswamy
-from icml25.theory.monkeys.likelihood import CompoundLikelihood
-from icml25.theory.monkeys.passk import Extrapolate, check_counts, check_k, neg_log_pass
+from icml25.theory.monkeys.laws import ScaledBeta, ScaledKumaraswamy, check_scale
+from icml25.theory.monkeys.likelihood import CompoundLikelihood, check_grid
+from icml25.theory.monkeys.passk import (
+    Extrapolate,
+    as_floats,
+    check_extrapolate,
+    check_k,
+    check_number,
+    merge_counts,
+    neg_log_pass,
+)
 from icml25.theory.monkeys.quadrature import Family
 
 __all__ = [
@@ -32,6 +41,7 @@ ExponentKind = Literal["asymptotic", "fitted"]
 Scale = Literal["max", "profile"] | float
 
 _STARTS = ((0.35, 3.5), (0.1, 1.5))
+_NO_LAW = ("all_zero", "not_identified")
 
 
 @dataclass(frozen=True)
@@ -83,9 +93,9 @@ def fit_power_law(k: ArrayLike, y: ArrayLike) -> PowerLawFit:
     >>> round(fit.a, 6), round(fit.b, 6)
     (2.0, 1.0)
     """
-    grid, curve = check_k(k), np.asarray(y, dtype=np.float64)
+    grid, curve = check_k(k), as_floats("y", y)
     if curve.shape != grid.shape:
-        raise ValueError(f"k and y must have the same length, got {grid.size} and {curve.size}")
+        raise ValueError(f"k and y must have the same length, got shapes {grid.shape} and {curve.shape}")
     if np.isnan(curve).any():
         raise ValueError(f"y must not hold NaN, got one at index {np.flatnonzero(np.isnan(curve))[0]}")
     usable = np.isfinite(curve) & (curve > 0.0)
@@ -125,13 +135,14 @@ def least_squares_fit(
     PowerLawFit
         With status ``"all_zero"`` or ``"too_few_points"`` and NaN, rather than an error, where the counts cannot say.
     """
-    attempts, successes, _ = check_counts(n, x, weights)
+    check_extrapolate(extrapolate)
+    attempts, successes, multiplicity = merge_counts(n, x, weights)
     top = int(attempts.min() if extrapolate == "raise" else attempts.max())
     grid = log_spaced_k(top, 100) if k is None else check_k(k)
     empty = np.zeros(0, dtype=np.int64)
     if not successes.any():
         return PowerLawFit(math.nan, math.nan, math.nan, empty, "all_zero")
-    curve = neg_log_pass(attempts, successes, grid, weights, extrapolate=extrapolate)
+    curve = neg_log_pass(attempts, successes, grid, multiplicity, extrapolate=extrapolate)
     if np.unique(grid[np.isfinite(curve) & (curve > 0.0)]).size < 2:
         return PowerLawFit(math.nan, math.nan, math.nan, empty, "too_few_points")
     return fit_power_law(grid, curve)
@@ -166,7 +177,7 @@ def local_slopes(k: ArrayLike, y: ArrayLike, edges: ArrayLike) -> Floats:
         If ``k`` or ``edges`` do not increase, ``y`` is not finite and positive, or a window holds fewer than two
         points.
     """
-    grid, curve, cuts = check_k(k), np.asarray(y, dtype=np.float64), np.asarray(edges, dtype=np.float64)
+    grid, curve, cuts = check_k(k), as_floats("y", y), as_floats("edges", edges)
     if curve.shape != grid.shape or not (np.isfinite(curve) & (curve > 0.0)).all():
         raise ValueError("y must be finite and positive at every k")
     if (np.diff(grid) <= 0).any():
@@ -177,6 +188,22 @@ def local_slopes(k: ArrayLike, y: ArrayLike, edges: ArrayLike) -> Floats:
     return np.array([fit_power_law(grid[window], curve[window]).b for window in windows])
 
 
+def check_kind(kind: ExponentKind) -> None:
+    """Raise ``ValueError`` unless it is ``"asymptotic"`` or ``"fitted"``."""
+    if kind not in ("asymptotic", "fitted"):
+        raise ValueError(f'kind must be "asymptotic" or "fitted", got {kind!r}')
+
+
+def check_bounds(bounds: tuple[float, float]) -> None:
+    """Raise unless ``bounds`` is a pair ``low < high`` of shapes."""
+    if not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise ValueError(f"bounds must be a pair (low, high), got {bounds!r}")
+    for bound in bounds:
+        check_number("bounds", bound)
+    if not 1e-6 <= bounds[0] < bounds[1] <= 1000.0:
+        raise ValueError(f"bounds must satisfy 1e-6 <= low < high <= 1000, got {bounds}")
+
+
 @dataclass(frozen=True)
 class FittedLaw:
     """A law fitted to counts.
@@ -185,11 +212,13 @@ class FittedLaw:
     ----------
     family : {"beta", "kumaraswamy"}
     alpha, beta, scale : float
-        Shapes and upper end of the support; NaN unless ``status`` is ``"ok"`` or ``"at_bound"``.
+        Shapes and upper end of the support; NaN if ``status`` is ``"all_zero"`` or ``"not_identified"``.
     nll : float
         Mean negative log-likelihood per problem, in nats (of the bins, for the discretised fits).
     status : str
-        ``"ok"``, ``"at_bound"`` (a shape on the edge of the search box), ``"not_converged"``, or ``"all_zero"``.
+        ``"ok"``, ``"at_bound"`` (a shape on the edge of the search box), ``"not_converged"``, ``"all_zero"`` (no
+        success), or ``"not_identified"`` (the objective is the same for a whole curve of shapes: one try per problem
+        tells the mean of ``p`` only, and nothing is told by a histogram whose first bin holds everything).
     """
 
     family: Family
@@ -206,10 +235,10 @@ class FittedLaw:
         Raises
         ------
         ValueError
-            If there was no success to fit.
+            If there was none to fit.
         """
-        if self.status == "all_zero":
-            raise ValueError("no law was fitted: status all_zero, no problem had a success")
+        if self.status in _NO_LAW:
+            raise ValueError(f"no law was fitted: status {self.status}")
         law = ScaledBeta if self.family == "beta" else ScaledKumaraswamy
         return law(self.alpha, self.beta, self.scale)
 
@@ -224,9 +253,8 @@ class FittedLaw:
         k : (K,) integers, optional
             For ``"fitted"``; by default 20 log-spaced values from 1 to 10^4.
         """
-        if kind not in ("asymptotic", "fitted"):
-            raise ValueError(f'kind must be "asymptotic" or "fitted", got {kind!r}')
-        if self.status == "all_zero":
+        check_kind(kind)
+        if self.status in _NO_LAW:
             return math.nan, math.nan
         if kind == "asymptotic":
             tail = self.distribution.tail()
@@ -237,7 +265,7 @@ class FittedLaw:
 
     def predict(self, k: ArrayLike) -> Floats:
         """Forecast of the aggregate pass@k, at any k."""
-        if self.status == "all_zero":
+        if self.status in _NO_LAW:
             return np.full(check_k(k).size, math.nan)
         return 1.0 - self.distribution.failure_at(k)
 
@@ -257,7 +285,7 @@ class CompoundBinomialFitter:
     scale : "max", "profile" or float in (0, 1]
         Upper end ``c`` of the support. ``"max"`` is the paper's rule ``min(1, (P+1)/P max x/n)``, held fixed: too low
         when few problems are easy, which biases ``alpha`` up. ``"profile"`` also minimises over ``c`` in
-        ``[max x/n, 1]``, at some twenty times the cost.
+        ``[max x/n, 1]``, at the cost of a dozen or two further fits.
     grid : int, optional
         Quadrature points; by default enough for the largest ``n``.
     bounds : (float, float)
@@ -297,29 +325,32 @@ class CompoundBinomialFitter:
             raise ValueError(f'family must be "beta" or "kumaraswamy", got {family!r}')
         if isinstance(scale, str) and scale not in ("max", "profile"):
             raise ValueError(f'scale must be "max", "profile" or a number in (0, 1], got {scale!r}')
-        if not isinstance(scale, str) and not 0.0 < scale <= 1.0:
-            raise ValueError(f"scale must lie in (0, 1], got {scale}")
-        if not 0.0 < bounds[0] < bounds[1] < math.inf:
-            raise ValueError(f"bounds must satisfy 0 < low < high, got {bounds}")
+        if not isinstance(scale, str):
+            check_scale(scale)
+        check_grid(grid)
+        check_bounds(bounds)
         self.family = family
         self.scale = scale
         self.grid = grid
         self.bounds = bounds
 
     def fit(self, n: ArrayLike, x: ArrayLike, weights: ArrayLike | None = None) -> Self:
-        """Fit to attempts ``n`` and successes ``x``; all-zero counts give NaN and status ``"all_zero"``.
+        """Fit to attempts ``n`` and successes ``x``.
+
+        Counts that no law follows from give NaN and a status: ``"all_zero"``, or ``"not_identified"`` where every
+        problem was tried once.
 
         Raises
         ------
         ValueError
             On bad counts.
         """
-        attempts, successes, multiplicity = check_counts(n, x, weights)
-        counted = multiplicity > 0
-        if not successes[counted].any():
-            return self._store(FittedLaw(self.family, math.nan, math.nan, math.nan, math.nan, "all_zero"))
-        largest = float((successes[counted] / attempts[counted]).max())
-        counts = (attempts, successes, multiplicity)
+        counts = merge_counts(n, x, weights)
+        attempts, successes, multiplicity = counts
+        if not successes.any() or attempts.max() == 1:
+            status = "not_identified" if successes.any() else "all_zero"
+            return self._store(FittedLaw(self.family, math.nan, math.nan, math.nan, math.nan, status))
+        largest = float((successes / attempts).max())
         if self.scale == "profile":
             return self._store(self._fit_profile(counts, largest))
         if self.scale == "max":
@@ -412,28 +443,31 @@ def discretized_fit(
     n, x, weights
         Counts.
     family : {"beta", "kumaraswamy"}
-    resolution : float in (0, 0.1]
+    resolution : float in [1e-7, 0.1]
         Width of the left bucket; ``1/n`` is natural.
 
     Returns
     -------
     FittedLaw
-        With ``nll`` per problem; status ``"all_zero"`` if there is no success.
+        With ``nll`` per problem; status ``"all_zero"`` if there is no success, ``"not_identified"`` if the left bucket
+        holds every fraction and the support with it.
 
     Raises
     ------
     ValueError
-        On bad counts, an unknown family, or a resolution outside (0, 0.1].
+        On bad counts, an unknown family, or a resolution outside [1e-7, 0.1].
     """
-    attempts, successes, multiplicity = check_counts(n, x, weights)
+    attempts, successes, multiplicity = merge_counts(n, x, weights)
     if family not in ("beta", "kumaraswamy"):
         raise ValueError(f'family must be "beta" or "kumaraswamy", got {family!r}')
-    if not 0.0 < resolution <= 0.1:
-        raise ValueError(f"resolution must lie in (0, 0.1], got {resolution}")
+    check_number("resolution", resolution)
+    if not 1e-7 <= resolution <= 0.1:
+        raise ValueError(f"resolution must lie in [1e-7, 0.1], got {resolution}")
     fractions = successes / attempts
-    largest = float(fractions[multiplicity > 0].max())
-    if largest == 0.0:
-        return FittedLaw(family, math.nan, math.nan, math.nan, math.nan, "all_zero")
+    largest = float(fractions.max())
+    if largest == 0.0 or (family == "beta" and largest < resolution):
+        status = "all_zero" if largest == 0.0 else "not_identified"
+        return FittedLaw(family, math.nan, math.nan, math.nan, math.nan, status)
     decades = -math.log10(resolution)
     if family == "beta":
         edges = np.append(0.0, np.logspace(-decades, 0.0, max(2, int(1.0 / resolution / 10.0))))
@@ -444,12 +478,13 @@ def discretized_fit(
         law, support = ScaledKumaraswamy, 1.0
         fractions = fractions / largest
     share = np.histogram(fractions, edges, weights=multiplicity)[0] / multiplicity.sum()
-    filled = share > 0.0
+    filled = np.flatnonzero(share)
+    share, lower, upper = share[filled], edges[filled], edges[filled + 1]
 
     def bin_nll(theta: Floats) -> float:
         alpha, beta = np.exp(theta)
-        cdf = law(alpha, beta, support).cdf(edges)
-        return -float(share[filled] @ np.log(np.diff(cdf)[filled] + 1e-16))
+        fitted = law(alpha, beta, support)
+        return -float(share @ np.log(fitted.cdf(upper) - fitted.cdf(lower) + 1e-16))
 
     box = (math.log(0.01), math.log(100.0))
     runs = [minimize(bin_nll, np.log(start), method="L-BFGS-B", bounds=[box, box]) for start in _STARTS]

@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, betaln
 
-from icml25.theory.monkeys.passk import check_k
+from icml25.theory.monkeys.passk import as_floats, check_integer, check_k, check_number
 from icml25.theory.monkeys.quadrature import (
     Family,
     Nodes,
-    gauss_nodes,
     grid_size,
     logit_grid,
+    logit_panels,
     prior_weights,
+    refined_for_beta,
 )
 
 __all__ = [
@@ -44,14 +45,20 @@ Seed = int | np.random.Generator
 
 @dataclass(frozen=True)
 class PowerLawTail:
-    r"""The power law :math:`y_k \sim` ``constant`` :math:`\cdot\, k^{-\text{exponent}}` for large ``k``."""
+    r"""The power law :math:`y_k \sim` ``constant`` :math:`\cdot\, k^{-\text{exponent}}` for large ``k``.
+
+    The constant is infinite where it exceeds the largest float (about 1e308).
+    """
 
     exponent: float
     constant: float
 
     def __call__(self, k: ArrayLike) -> Floats:
-        """Value of the power law at ``k``."""
-        return self.constant * np.asarray(k, dtype=np.float64) ** -self.exponent
+        """Value of the power law at ``k > 0``."""
+        tries = as_floats("k", k)
+        if not (tries > 0.0).all():
+            raise ValueError("k must be positive")
+        return self.constant * tries**-self.exponent
 
 
 def power_law_tail(exponent: float, coefficient: float) -> PowerLawTail:
@@ -71,7 +78,7 @@ def power_law_tail(exponent: float, coefficient: float) -> PowerLawTail:
     """
     _positive("exponent", exponent)
     _positive("coefficient", coefficient)
-    return PowerLawTail(exponent, coefficient * math.gamma(exponent))
+    return PowerLawTail(exponent, coefficient * math.gamma(exponent) if exponent < 170.0 else math.inf)
 
 
 class SuccessLaw(ABC):
@@ -99,9 +106,7 @@ class SuccessLaw(ABC):
 
     def rvs(self, size: int, seed: Seed) -> Floats:
         """Draw ``size`` values by inversion, from a seed or a generator."""
-        if size < 1:
-            raise ValueError(f"size must be at least 1, got {size}")
-        return self.ppf(np.random.default_rng(seed).random(size))
+        return self.ppf(np.random.default_rng(seed).random(check_integer("size", size, 1)))
 
     def failure_at(self, k: ArrayLike) -> Floats:
         r"""Aggregate failure :math:`I_k = \mathbb E[(1-p)^k]`, (K,) floats.
@@ -129,18 +134,32 @@ class SuccessLaw(ABC):
         return tail(check_k(k))
 
 
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 709.0 else math.inf
+
+
+def _points(p: ArrayLike) -> Floats:
+    points = as_floats("p", p)
+    if np.isnan(points).any():
+        raise ValueError("p must not be NaN")
+    return points
+
+
 def _positive(name: str, value: float) -> None:
+    check_number(name, value)
     if not (value > 0.0 and math.isfinite(value)):
         raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
-def _check_scale(scale: float) -> None:
+def check_scale(scale: float) -> None:
+    """Raise unless ``scale``, the upper end of a support, is a number in (0, 1]."""
+    check_number("scale", scale)
     if not 0.0 < scale <= 1.0:
         raise ValueError(f"scale must lie in (0, 1], got {scale}")
 
 
 def _quantiles(q: ArrayLike) -> Floats:
-    levels = np.asarray(q, dtype=np.float64)
+    levels = as_floats("q", q)
     if not ((levels >= 0.0) & (levels <= 1.0)).all():
         raise ValueError("q must lie in [0, 1]")
     return levels
@@ -157,7 +176,7 @@ class _Scaled(SuccessLaw):
     def __post_init__(self) -> None:
         _positive("alpha", self.alpha)
         _positive("beta", self.beta)
-        _check_scale(self.scale)
+        check_scale(self.scale)
 
     @property
     @abstractmethod
@@ -170,7 +189,7 @@ class _Scaled(SuccessLaw):
 
     def pdf(self, p: ArrayLike) -> Floats:
         """Density at ``p``, 0 outside ``(0, scale)``."""
-        z = np.asarray(p, dtype=np.float64) / self.scale
+        z = _points(p) / self.scale
         inside = (z > 0.0) & (z < 1.0)
         density = np.exp(self._log_density(np.where(inside, z, 0.5))) / self.scale
         return np.where(inside, density, 0.0)
@@ -200,6 +219,10 @@ class ScaledBeta(_Scaled):
         """Name of the family, ``"beta"``."""
         return "beta"
 
+    def quadrature(self, size: int, low: float = 1e-12) -> Nodes:
+        """Logit grid on ``(0, scale)``, finer where the density itself is narrow; shapes up to 1e6."""
+        return super().quadrature(refined_for_beta(size, self.alpha, self.beta), low)
+
     def _log_density(self, z: Floats) -> Floats:
         log_norm = betaln(self.alpha, self.beta)
         log_density: Floats = (self.alpha - 1.0) * np.log(z) + (self.beta - 1.0) * np.log1p(-z) - log_norm
@@ -207,7 +230,7 @@ class ScaledBeta(_Scaled):
 
     def cdf(self, p: ArrayLike) -> Floats:
         """Regularised incomplete beta function at ``p / scale``."""
-        z = np.clip(np.asarray(p, dtype=np.float64) / self.scale, 0.0, 1.0)
+        z = np.clip(_points(p) / self.scale, 0.0, 1.0)
         return np.asarray(betainc(self.alpha, self.beta, z))
 
     def ppf(self, q: ArrayLike) -> Floats:
@@ -217,7 +240,7 @@ class ScaledBeta(_Scaled):
     def tail(self) -> PowerLawTail:
         r"""Exponent :math:`a`, constant :math:`c^{-a}\,\Gamma(a+b)/\Gamma(b)`."""
         log_coefficient = -self.alpha * math.log(self.scale) - betaln(self.alpha, self.beta)
-        return PowerLawTail(self.alpha, math.exp(log_coefficient + math.lgamma(self.alpha)))
+        return PowerLawTail(self.alpha, _exp(log_coefficient + math.lgamma(self.alpha)))
 
 
 class ScaledKumaraswamy(_Scaled):
@@ -241,7 +264,7 @@ class ScaledKumaraswamy(_Scaled):
 
     def cdf(self, p: ArrayLike) -> Floats:
         r""":math:`1 - (1 - z^a)^b` at ``z = p / scale``."""
-        z = np.clip(np.asarray(p, dtype=np.float64) / self.scale, 0.0, 1.0)
+        z = np.clip(_points(p) / self.scale, 0.0, 1.0)
         with np.errstate(divide="ignore"):
             return np.asarray(-np.expm1(self.beta * np.log1p(-(z**self.alpha))))
 
@@ -254,7 +277,7 @@ class ScaledKumaraswamy(_Scaled):
     def tail(self) -> PowerLawTail:
         r"""Exponent :math:`a`, constant :math:`c^{-a}\,b\,\Gamma(a+1)`."""
         log_coefficient = math.log(self.alpha * self.beta) - self.alpha * math.log(self.scale)
-        return PowerLawTail(self.alpha, math.exp(log_coefficient + math.lgamma(self.alpha)))
+        return PowerLawTail(self.alpha, _exp(log_coefficient + math.lgamma(self.alpha)))
 
 
 @dataclass(frozen=True)
@@ -271,35 +294,43 @@ class UniformInterval(SuccessLaw):
     hi: float
 
     def __post_init__(self) -> None:
+        check_number("lo", self.lo)
+        check_number("hi", self.hi)
         if not 0.0 <= self.lo < self.hi <= 1.0:
             raise ValueError(f"lo and hi must satisfy 0 <= lo < hi <= 1, got {self.lo} and {self.hi}")
 
     def pdf(self, p: ArrayLike) -> Floats:
         """``1 / (hi - lo)`` inside, 0 outside."""
-        p = np.asarray(p, dtype=np.float64)
+        p = _points(p)
         return np.where((p >= self.lo) & (p <= self.hi), 1.0 / (self.hi - self.lo), 0.0)
 
     def cdf(self, p: ArrayLike) -> Floats:
         """Linear from 0 at ``lo`` to 1 at ``hi``."""
-        return np.clip((np.asarray(p, dtype=np.float64) - self.lo) / (self.hi - self.lo), 0.0, 1.0)
+        return np.clip((_points(p) - self.lo) / (self.hi - self.lo), 0.0, 1.0)
 
     def ppf(self, q: ArrayLike) -> Floats:
         """Inverse of ``cdf``."""
         return self.lo + (self.hi - self.lo) * _quantiles(q)
 
     def quadrature(self, size: int, low: float = 1e-12) -> Nodes:
-        """Logit grid for ``lo = 0``, Gauss-Legendre on ``[lo, hi]`` otherwise."""
+        """Logit grid for ``lo = 0``, Gauss-Legendre in the logit otherwise."""
         if self.lo == 0.0:
             return ScaledBeta(1.0, 1.0, self.hi).quadrature(size, low)
-        p, weight = gauss_nodes(self.lo, self.hi, max(1, size // 10))
-        return Nodes(np.log(p), np.log1p(-p), weight / (self.hi - self.lo))
+        log_p, log_q, weight = logit_panels(self.lo, self.hi, size)
+        weight *= np.exp(log_p + log_q)
+        # Of a narrow interval the length in the logit is not exact; the whole probability is.
+        return Nodes(log_p, log_q, weight / weight.sum())
 
     def failure_at(self, k: ArrayLike) -> Floats:
         r""":math:`[(1-l)^{k+1} - (1-u)^{k+1}] / ((u-l)(k+1))`."""
         grid = check_k(k)
         power = grid + 1.0
-        difference: Floats = (1.0 - self.lo) ** power - (1.0 - self.hi) ** power
-        return difference / ((self.hi - self.lo) * power)
+        # As a difference of two powers it would cancel on a narrow interval.
+        with np.errstate(divide="ignore"):
+            ratio = np.log1p(-(self.hi - self.lo) / (1.0 - self.lo))
+        share: Floats = -np.expm1(power * ratio)
+        failure: Floats = np.exp(power * math.log1p(-self.lo)) * share / ((self.hi - self.lo) * power)
+        return failure
 
     def tail(self) -> PowerLawTail | None:
         """Exponent 1, constant ``1 / hi``, if ``lo = 0``."""
@@ -339,6 +370,7 @@ class ContinuousBernoulli(SuccessLaw):
     lam: float
 
     def __post_init__(self) -> None:
+        check_number("lam", self.lam)
         if not 0.0 < self.lam < 1.0:
             raise ValueError(f"lam must lie in (0, 1), got {self.lam}")
 
@@ -350,18 +382,19 @@ class ContinuousBernoulli(SuccessLaw):
     def normalizer(self) -> float:
         r""":math:`C(\lambda)`."""
         t = 1.0 - 2.0 * self.lam
-        # artanh(t) / t = 1 + t^2/3 + O(t^4): the quotient itself loses all digits near t = 0.
-        return 2.0 * (1.0 + t * t / 3.0) if abs(t) < 1e-4 else 2.0 * math.atanh(t) / t
+        # artanh(t) / t = 1 + t^2/3 + O(t^4): the quotient itself loses all digits near t = 0. Elsewhere 2 artanh(t) is
+        # minus the log-odds, which do not overflow where t rounds to 1.
+        return 2.0 * (1.0 + t * t / 3.0) if abs(t) < 1e-4 else -self._log_odds / t
 
     def pdf(self, p: ArrayLike) -> Floats:
         """Density on [0, 1]."""
-        p = np.asarray(p, dtype=np.float64)
+        p = _points(p)
         inside = (p >= 0.0) & (p <= 1.0)
         return np.where(inside, self.normalizer * (1.0 - self.lam) * np.exp(p * self._log_odds), 0.0)
 
     def cdf(self, p: ArrayLike) -> Floats:
         r""":math:`(e^{sp} - 1)/(e^s - 1)` with :math:`s = \log(\lambda/(1-\lambda))`."""
-        p = np.clip(np.asarray(p, dtype=np.float64), 0.0, 1.0)
+        p = np.clip(_points(p), 0.0, 1.0)
         s = self._log_odds
         return p if abs(s) < 1e-9 else np.asarray(np.expm1(s * p) / math.expm1(s))
 
@@ -369,7 +402,11 @@ class ContinuousBernoulli(SuccessLaw):
         """Inverse of ``cdf``."""
         levels = _quantiles(q)
         s = self._log_odds
-        return levels if abs(s) < 1e-9 else np.log1p(levels * math.expm1(s)) / s
+        if abs(s) < 1e-9:
+            return levels
+        with np.errstate(divide="ignore"):  # level 1 where e^s rounds to 0
+            quantiles: Floats = np.minimum(np.log1p(levels * math.expm1(s)) / s, 1.0)
+        return quantiles
 
     def quadrature(self, size: int, low: float = 1e-12) -> Nodes:
         """Logit grid on (0, 1)."""
@@ -398,6 +435,8 @@ class Reciprocal(SuccessLaw):
     hi: float
 
     def __post_init__(self) -> None:
+        check_number("lo", self.lo)
+        check_number("hi", self.hi)
         if not 0.0 < self.lo < self.hi < 1.0:
             raise ValueError(f"lo and hi must satisfy 0 < lo < hi < 1, got {self.lo} and {self.hi}")
 
@@ -407,22 +446,23 @@ class Reciprocal(SuccessLaw):
 
     def pdf(self, p: ArrayLike) -> Floats:
         """Density on ``[lo, hi]``."""
-        p = np.asarray(p, dtype=np.float64)
+        p = _points(p)
         inside = (p >= self.lo) & (p <= self.hi)
         return np.where(inside, 1.0 / (np.where(inside, p, 1.0) * self._log_ratio), 0.0)
 
     def cdf(self, p: ArrayLike) -> Floats:
         """Linear in the logarithm of ``p``."""
-        return np.log(np.clip(np.asarray(p, dtype=np.float64), self.lo, self.hi) / self.lo) / self._log_ratio
+        return np.log(np.clip(_points(p), self.lo, self.hi) / self.lo) / self._log_ratio
 
     def ppf(self, q: ArrayLike) -> Floats:
         """Inverse of ``cdf``."""
         return self.lo * np.exp(self._log_ratio * _quantiles(q))
 
     def quadrature(self, size: int, low: float = 1e-12) -> Nodes:
-        """Gauss-Legendre in the logarithm of ``p``."""
-        log_p, weight = gauss_nodes(math.log(self.lo), math.log(self.hi), max(1, size // 10))
-        return Nodes(log_p, np.log1p(-np.exp(log_p)), weight / self._log_ratio)
+        """Gauss-Legendre in the logit of ``p``."""
+        log_p, log_q, weight = logit_panels(self.lo, self.hi, size)
+        weight *= np.exp(log_q)
+        return Nodes(log_p, log_q, weight / weight.sum())
 
     def tail(self) -> None:
         """None: the failure falls faster than any power."""
@@ -445,16 +485,17 @@ class PointMass(SuccessLaw):
     p: float
 
     def __post_init__(self) -> None:
+        check_number("p", self.p)
         if not 0.0 <= self.p <= 1.0:
             raise ValueError(f"p must lie in [0, 1], got {self.p}")
 
     def pdf(self, p: ArrayLike) -> Floats:
         """Infinite at the atom, 0 elsewhere."""
-        return np.where(np.asarray(p, dtype=np.float64) == self.p, np.inf, 0.0)
+        return np.where(_points(p) == self.p, np.inf, 0.0)
 
     def cdf(self, p: ArrayLike) -> Floats:
         """Step from 0 to 1 at the atom."""
-        return np.where(np.asarray(p, dtype=np.float64) >= self.p, 1.0, 0.0)
+        return np.where(_points(p) >= self.p, 1.0, 0.0)
 
     def ppf(self, q: ArrayLike) -> Floats:
         """The atom, at every level."""
@@ -493,22 +534,26 @@ class ZeroInflated(SuccessLaw):
     base: SuccessLaw
 
     def __post_init__(self) -> None:
+        check_number("w", self.w)
         if not 0.0 <= self.w < 1.0:
             raise ValueError(f"w must lie in [0, 1), got {self.w}")
+        if not isinstance(self.base, SuccessLaw):
+            raise TypeError(f"base must be a law of p such as ScaledBeta, got {type(self.base).__name__}")
 
     @property
     def plateau(self) -> float:
-        r""":math:`-\log(1-w)`, the limit of ``neg_log_pass``."""
-        return -math.log1p(-self.w)
+        r""":math:`-\log(1-w)`, the limit of ``neg_log_pass``; an atom of ``base`` at 0 counts as well."""
+        unsolvable = float(self.cdf(0.0))
+        return -math.log1p(-unsolvable) if unsolvable < 1.0 else math.inf
 
     def pdf(self, p: ArrayLike) -> Floats:
         """Density of the continuous part, infinite at the atom 0."""
-        p = np.asarray(p, dtype=np.float64)
+        p = _points(p)
         return np.where((p == 0.0) & (self.w > 0.0), np.inf, (1.0 - self.w) * self.base.pdf(p))
 
     def cdf(self, p: ArrayLike) -> Floats:
         """Distribution function with a jump of ``w`` at 0."""
-        p = np.asarray(p, dtype=np.float64)
+        p = _points(p)
         return np.where(p >= 0.0, self.w + (1.0 - self.w) * self.base.cdf(p), 0.0)
 
     def ppf(self, q: ArrayLike) -> Floats:

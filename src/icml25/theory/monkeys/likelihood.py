@@ -15,8 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp
 
-from icml25.theory.monkeys.laws import SuccessLaw
-from icml25.theory.monkeys.passk import check_counts, distinct_rows, merge_counts
+from icml25.theory.monkeys.laws import SuccessLaw, check_scale
+from icml25.theory.monkeys.passk import (
+    as_integers,
+    check_counts,
+    check_integer,
+    check_number,
+    distinct_rows,
+    merge_counts,
+    spread,
+)
 from icml25.theory.monkeys.quadrature import Family, Nodes, grid_size, logit_grid, prior_weights
 
 __all__ = ["CompoundLikelihood", "compound_logpmf", "compound_negative_binomial_logpmf"]
@@ -29,12 +37,15 @@ _MAX_BYTES = 256 * 2**20
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def _check_grid(grid: int | None, n_max: int) -> int:
-    if grid is None:
-        return grid_size(n_max)
-    if grid < 100:
-        raise ValueError(f"grid must be at least 100 points, got {grid}")
-    return grid
+def check_grid(grid: int | None) -> None:
+    """Raise unless ``grid``, a number of quadrature points, is None or an integer from 100 to a million."""
+    if grid is not None:
+        check_integer("grid", grid, 100, 1_000_000)
+
+
+def _grid_points(grid: int | None, n_max: int) -> int:
+    check_grid(grid)
+    return grid_size(n_max) if grid is None else int(grid)
 
 
 def _times(count: Ints, log: Floats) -> Floats:
@@ -78,7 +89,7 @@ def _scatter(n: ArrayLike, x: ArrayLike, law: SuccessLaw, grid: int | None) -> t
     if not isinstance(law, SuccessLaw):
         raise TypeError(f"dist must be a law of p such as ScaledBeta, got {type(law).__name__}")
     rows, inverse = distinct_rows(attempts, successes)
-    nodes = law.quadrature(_check_grid(grid, int(attempts.max())))
+    nodes = law.quadrature(_grid_points(grid, int(attempts.max())))
     return attempts, successes, _log_mixture(*rows, nodes)[inverse]
 
 
@@ -94,7 +105,8 @@ def compound_logpmf(n: ArrayLike, x: ArrayLike, dist: SuccessLaw, *, grid: int |
         Attempts and successes; a single ``n`` holds for all.
     dist : SuccessLaw
     grid : int, optional
-        Quadrature points; by default enough for the largest ``n`` (errors in the logarithm below 1e-6).
+        Quadrature points; by default enough for the largest ``n``, which must stay below 1.27e9. Errors in the
+        logarithm are below 1e-6 for n up to 10^8; at 10^9 the rounding of terms of order ``n log n`` leaves 1e-5.
 
     Returns
     -------
@@ -103,7 +115,7 @@ def compound_logpmf(n: ArrayLike, x: ArrayLike, dist: SuccessLaw, *, grid: int |
     Raises
     ------
     ValueError
-        On bad counts or a grid below 100 points.
+        On bad counts or a grid outside 100 to 10^6 points.
     TypeError
         If ``dist`` is not a law.
 
@@ -146,8 +158,8 @@ def compound_negative_binomial_logpmf(
     ValueError
         On bad counts, or ``successes < 1``.
     """
-    fails = np.asarray(failures)
-    wanted = np.full(fails.shape, successes) if np.ndim(successes) == 0 else np.asarray(successes)
+    fails = as_integers("failures", failures)
+    wanted = as_integers("successes", spread("successes", successes, fails.shape))
     if wanted.shape != fails.shape:
         raise ValueError(f"successes and failures must have the same length, got {wanted.size} and {fails.size}")
     if not (wanted >= 1).all():
@@ -157,6 +169,14 @@ def compound_negative_binomial_logpmf(
     _, _, mixture = _scatter(fails + wanted, wanted, dist, grid)
     choose: Floats = gammaln(fails + wanted) - gammaln(fails + 1) - gammaln(wanted)
     return choose + mixture
+
+
+def check_shapes(*shapes: float) -> None:
+    """Raise unless the shapes of a law lie in [1e-6, 1000], the range that a grid made for counts resolves."""
+    for shape in shapes:
+        check_number("alpha and beta", shape)
+        if not 1e-6 <= shape <= 1000.0:
+            raise ValueError(f"alpha and beta must lie in [1e-6, 1000] on the grid of a data set, got {shape}")
 
 
 class CompoundLikelihood:
@@ -197,13 +217,13 @@ class CompoundLikelihood:
     ) -> None:
         if family not in ("beta", "kumaraswamy"):
             raise ValueError(f'family must be "beta" or "kumaraswamy", got {family!r}')
-        if not 0.0 < scale <= 1.0:
-            raise ValueError(f"scale must lie in (0, 1], got {scale}")
+        check_scale(scale)
+        check_integer("max_bytes", max_bytes, 1)
         self.family: Family = family
         self.scale = scale
         self._n, self._x, multiplicity = merge_counts(n, x, weights)
         self._share = multiplicity / multiplicity.sum()
-        self._grid = logit_grid(_check_grid(grid, int(self._n.max())))
+        self._grid = logit_grid(_grid_points(grid, int(self._n.max())))
         self._nodes = self._grid.nodes(scale, np.zeros(0))
         log_choose = gammaln(self._n + 1) - gammaln(self._x + 1) - gammaln(self._n - self._x + 1)
         self._constant = float(self._share @ log_choose)
@@ -216,7 +236,8 @@ class CompoundLikelihood:
         return _kernel_blocks(self._n, self._x, self._nodes, min(self._max_bytes, _MAX_BYTES // 8))
 
     def value(self, alpha: float, beta: float) -> float:
-        """Mean negative log-likelihood per problem, in nats."""
+        """Mean negative log-likelihood per problem, in nats, for shapes in [1e-6, 1000]."""
+        check_shapes(alpha, beta)
         weight = prior_weights(self.family, alpha, beta, self._grid)
         total = self._constant
         for rows, kernel, top in self._kept if self._kept is not None else self._blocks():
@@ -225,6 +246,7 @@ class CompoundLikelihood:
 
     def value_and_gradient(self, alpha: float, beta: float) -> tuple[float, Floats]:
         """Mean negative log-likelihood and its derivatives by ``alpha`` and ``beta``."""
+        check_shapes(alpha, beta)
         weight = prior_weights(self.family, alpha, beta, self._grid, derivatives=True)
         total, slope = self._constant, np.zeros(2)
         for rows, kernel, top in self._kept if self._kept is not None else self._blocks():

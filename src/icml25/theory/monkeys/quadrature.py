@@ -14,12 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, digamma
 
-__all__ = ["END_WEIGHTS", "Family", "LogitGrid", "Nodes", "gauss_nodes", "grid_size", "logit_grid", "prior_weights"]
+__all__ = [
+    "END_WEIGHTS",
+    "Family",
+    "LogitGrid",
+    "Nodes",
+    "grid_size",
+    "logit_grid",
+    "logit_panels",
+    "prior_weights",
+    "refined_for_beta",
+]
 
 Floats = NDArray[np.float64]
 Family = Literal["beta", "kumaraswamy"]
 
 _EDGE = 1e-12
+_MAX_POINTS = 1_000_000
 # Gregory's end weights. The integrand has not died out at the lower end, where the plain trapezoid's 1/2 would leave an
 # error of order step^2 (2e-8 in a log likelihood); these leave one of order step^4.
 END_WEIGHTS = (3.0 / 8.0, 7.0 / 6.0, 23.0 / 24.0)
@@ -74,10 +85,33 @@ class LogitGrid:
 def grid_size(n_max: int) -> int:
     r"""Points needed for ``n_max`` tries: the likelihood's peak is no narrower than :math:`2/\sqrt n` in the logit.
 
+    The grid spans 55 units, so that :math:`28\sqrt n` points are one for each such standard deviation.
+
+    Raises
+    ------
+    ValueError
+        If more than a million points were needed, for ``n_max`` above 1.27e9.
+
     >>> grid_size(10_000), grid_size(100_000)
     (3000, 8855)
     """
-    return max(3000, math.ceil(28.0 * math.sqrt(n_max)))
+    size = max(3000, math.ceil(28.0 * math.sqrt(n_max)))
+    if size > _MAX_POINTS:
+        raise ValueError(f"n (attempts) of {n_max} need a quadrature of {size} points, more than {_MAX_POINTS}")
+    return size
+
+
+def refined_for_beta(size: int, alpha: float, beta: float) -> int:
+    """Points that also resolve the beta density itself, as narrow in the logit as the peak of 4ab/(a+b) tries.
+
+    Raises
+    ------
+    ValueError
+        If a shape exceeds 1e6, where the ends of the grid are no longer in the range of a pure power.
+    """
+    if max(alpha, beta) > 1e6:
+        raise ValueError(f"alpha and beta must be at most 1e6 for a quadrature, got {alpha} and {beta}")
+    return round(math.hypot(size, 28.0 * math.sqrt(4.0 * alpha / (alpha + beta) * beta)))
 
 
 def logit_grid(size: int, low: float = _EDGE) -> LogitGrid:
@@ -159,10 +193,24 @@ def _kumaraswamy_parts(a: float, b: float, grid: LogitGrid) -> tuple[Floats, Flo
     return log_density, by_alpha, by_beta, left, right
 
 
-def gauss_nodes(low: float, high: float, panels: int) -> tuple[Floats, Floats]:
-    """Composite Gauss-Legendre rule with ten points a panel on ``[low, high]``: points and weights."""
+def logit_panels(low: float, high: float, size: int) -> tuple[Floats, Floats, Floats]:
+    """Composite Gauss-Legendre rule in the logit of ``p``, for a law whose support ``[low, high]`` stays away from 0.
+
+    In the logit the peak of every count is as wide as on the grid; in ``p`` itself it is far narrower near the ends.
+    Ten points a panel, three for each spacing of a :func:`logit_grid` of ``size`` points.
+
+    Returns
+    -------
+    log_p, log_q, weight : three (G,) float64 arrays
+        Logarithms of ``p`` and ``1 - p``, and weights in the logit.
+    """
+    start = math.log(low) - math.log1p(-low)
+    # Above a logit of 40 the success probability is 1 to rounding.
+    stop = math.log(high) - math.log1p(-high) if high < 1.0 else 40.0
+    spacing = -2.0 * math.log(_EDGE) / size
+    panels = max(size // 10, math.ceil(0.3 * (stop - start) / spacing))
     x, w = np.polynomial.legendre.leggauss(10)
-    edges = np.linspace(low, high, panels + 1)
+    edges = np.linspace(start, stop, panels + 1)
     half = 0.5 * (edges[1] - edges[0])
-    centres = 0.5 * (edges[1:] + edges[:-1])
-    return (centres[:, None] + half * x).ravel(), np.tile(half * w, panels)
+    u = (0.5 * (edges[1:] + edges[:-1])[:, None] + half * x).ravel()
+    return -np.logaddexp(0.0, -u), -np.logaddexp(0.0, u), np.tile(half * w, panels)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from icml25.theory.monkeys.laws import SuccessLaw
+from icml25.theory.monkeys.passk import as_floats, check_integer
 
 __all__ = ["simulate_counts", "simulate_stopped"]
 
@@ -19,10 +18,10 @@ Seed = int | np.random.Generator
 
 def _probabilities(dist: SuccessLaw | ArrayLike, n_problems: int | None, rng: np.random.Generator) -> Floats:
     if isinstance(dist, SuccessLaw):
-        if n_problems is None or n_problems < 1:
-            raise ValueError(f"n_problems must be at least 1, got {n_problems}")
-        return dist.rvs(n_problems, rng)
-    p = np.asarray(dist, dtype=np.float64)
+        if n_problems is None:
+            raise ValueError("n_problems must be given with a law, got None")
+        return dist.rvs(check_integer("n_problems", n_problems, 1), rng)
+    p = as_floats("dist", dist)
     if p.ndim != 1 or p.size == 0 or not ((p >= 0.0) & (p <= 1.0)).all():
         raise ValueError("dist must be a law, or a non-empty one-dimensional array of probabilities in [0, 1]")
     if n_problems not in (None, p.size):
@@ -46,8 +45,7 @@ def simulate_counts(
     -------
     n, x : (P,) int64 arrays
     """
-    if n_attempts < 1:
-        raise ValueError(f"n_attempts must be at least 1, got {n_attempts}")
+    n_attempts = check_integer("n_attempts", n_attempts, 1)
     rng = np.random.default_rng(seed)
     p = _probabilities(dist, n_problems, rng)
     return np.full(p.size, n_attempts, dtype=np.int64), rng.binomial(n_attempts, p).astype(np.int64)
@@ -73,11 +71,11 @@ def simulate_stopped(
     n, x : (P,) int64 arrays
         Attempts (a multiple of ``batch``) and successes.
     """
-    if batch < 1 or max_attempts < 1:
-        raise ValueError(f"batch and max_attempts must be at least 1, got {batch} and {max_attempts}")
+    batch = check_integer("batch", batch, 1)
+    max_attempts = check_integer("max_attempts", max_attempts, 1)
     rng = np.random.default_rng(seed)
     p = _probabilities(dist, n_problems, rng)
-    most = math.ceil(max_attempts / batch)
+    most = -(-max_attempts // batch)
     with np.errstate(divide="ignore"):
         barren_rate = batch * np.log1p(-p)  # log P(a batch has no success)
         # Inversion of the geometric law; -log(0) and x/0 mean "never" and are cut off below.
