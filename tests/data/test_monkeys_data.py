@@ -76,13 +76,34 @@ def test_reads_successes_as_x_and_filters(nowhere):
         (HEADER + "MATH,m,0,10,11\n", "row 1 does not satisfy"),
         (HEADER + "MATH,m,0,10,-1\n", "row 1 does not satisfy"),
         (HEADER + "MATH,m,0,10,x\n", "must be integers"),
-        (HEADER + "MATH,m,0,10\n", "must be integers"),
+        (HEADER + "MATH,m,0,10\n", "row 1 must have 5 cells, got 4"),
+        (HEADER + "MATH,m,0,10,3,9\n", "row 1 must have 5 cells, got 6"),
+        (HEADER + "MATH,m,0,10.0,3\n", "must be integers"),
+        (HEADER + "MATH,m,0,99999999999999999999,3\n", "must be integers"),
+        (HEADER + ",,0,10,3\n", "row 1 names no benchmark or no model"),
+        (HEADER + "MATH,m,0,10,3\nMATH,m,0,10,4\n", "row 2 repeats problem 0 of m"),
+        (HEADER + "MATH," + "m" * 200_000 + ",0,10,3\n", "comma-separated file in UTF-8"),
+        (HEADER.replace(",", ";"), "must have the columns"),
         (HEADER, "no row with"),
     ],
 )
 def test_refuses_a_file(nowhere, text, message):
     with pytest.raises(ValueError, match=message):
         load_counts(put(nowhere, text))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_refuses_another_encoding(nowhere, encoding):
+    file = nowhere / "monkeys_counts.csv"
+    file.write_bytes((HEADER + "MATH,modèle,0,10,3\n").encode(encoding))
+    with pytest.raises(ValueError, match=r"monkeys_counts\.csv must be a comma-separated file in UTF-8"):
+        load_counts(file)
+
+
+def test_reads_what_a_spreadsheet_saves(nowhere):
+    file = nowhere / "monkeys_counts.csv"
+    file.write_bytes(b"\xef\xbb\xbf" + ROWS.replace("\n", "\r\n").encode() + b"\r\n")
+    assert load_counts(file)["x"].tolist() == [3, 9, 1]
 
 
 def test_refuses_a_model_that_is_not_there(nowhere):
@@ -125,6 +146,8 @@ def test_outcome_matrices_become_counts():
     assert counts["benchmark"].tolist() == ["MATH", "MATH"]
     assert counts["model"].tolist() == ["Pythia 70M", "Pythia 70M"]
     assert (counts["n"].tolist(), counts["x"].tolist()) == ([3, 3], [2, 0])
+    with pytest.raises(ValueError, match="at least one configuration"):
+        counts_from_matrices({})
     with pytest.raises(ValueError, match="BENCHMARK_MODEL"):
         counts_from_matrices({"MATH": [[True]]})
 

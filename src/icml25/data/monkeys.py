@@ -153,22 +153,33 @@ def load_counts(
     FileNotFoundError
         If the counts are in none of the three places.
     ValueError
-        If the file does not have the expected columns, holds anything but ``0 <= c <= n``, or no row is left.
+        If the file is no CSV in UTF-8 with the expected columns, holds anything but integers ``0 <= c <= n`` or the
+        same problem of a model twice, or no row is left.
     """
     file = find_counts(path)
-    with file.open(newline="", encoding="utf-8") as stream:
-        reader = csv.DictReader(stream)
-        if tuple(reader.fieldnames or ()) != _COLUMNS:
-            raise ValueError(f"{file.name} must have the columns {','.join(_COLUMNS)}, got {reader.fieldnames}")
-        rows = list(reader)
     try:
-        numbers = np.array([[row[name] for name in ("problem", "n", "c")] for row in rows], dtype=np.int64)
-    except (ValueError, TypeError) as error:
+        # Spreadsheets put a byte-order mark before the first name; it is no part of it.
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.reader(stream)
+            header = next(reader, [])
+            rows = [row for row in reader if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{file.name} must be a comma-separated file in UTF-8: {error}") from error
+    if tuple(header) != _COLUMNS:
+        raise ValueError(f"{file.name} must have the columns {','.join(_COLUMNS)}, got {','.join(header)}")
+    if (ragged := next((i for i, row in enumerate(rows, 1) if len(row) != len(_COLUMNS)), None)) is not None:
+        raise ValueError(f"{file.name}: row {ragged} must have {len(_COLUMNS)} cells, got {len(rows[ragged - 1])}")
+    try:
+        numbers = np.array([row[2:] for row in rows], dtype=np.int64)
+    except (ValueError, OverflowError) as error:
         raise ValueError(f"{file.name}: problem, n and c must be integers ({error})") from error
     counts: Counts = {
-        "benchmark": np.array([row["benchmark"] for row in rows], dtype=np.str_),
-        "model": np.array([row["model"] for row in rows], dtype=np.str_),
+        "benchmark": np.array([row[0] for row in rows], dtype=np.str_),
+        "model": np.array([row[1] for row in rows], dtype=np.str_),
     } | dict(zip(("problem", "n", "x"), numbers.reshape(-1, 3).T, strict=True))
+    if (bad := np.flatnonzero((counts["benchmark"] == "") | (counts["model"] == ""))).size:
+        raise ValueError(f"{file.name}: row {bad[0] + 1} names no benchmark or no model")
+    _refuse_duplicates(file.name, counts)
     if (bad := np.flatnonzero((counts["x"] < 0) | (counts["x"] > counts["n"]) | (counts["n"] < 1))).size:
         raise ValueError(f"{file.name}: row {bad[0] + 1} does not satisfy 0 <= c <= n, n >= 1")
     keep = np.ones(len(rows), dtype=bool)
@@ -178,6 +189,18 @@ def load_counts(
     if not keep.any():
         raise ValueError(f"{file.name} has no row with benchmark={benchmark!r}, model={model!r}")
     return {name: column[keep] for name, column in counts.items()}
+
+
+def _refuse_duplicates(name: str, counts: Counts) -> None:
+    """A problem that is listed twice would silently weigh double."""
+    keys = [np.unique(counts[column], return_inverse=True)[1] for column in ("benchmark", "model", "problem")]
+    _, first = np.unique(np.stack(keys, axis=1), axis=0, return_index=True)
+    if first.size < len(counts["n"]):
+        row = int(np.setdiff1d(np.arange(len(counts["n"])), first)[0])
+        raise ValueError(
+            f"{name}: row {row + 1} repeats problem {counts['problem'][row]} of {counts['model'][row]} "
+            f"({counts['benchmark'][row]})"
+        )
 
 
 def models(counts: Counts, benchmark: str) -> list[str]:
@@ -249,8 +272,10 @@ def counts_from_matrices(outcomes: Mapping[str, ArrayLike]) -> Counts:
     Raises
     ------
     ValueError
-        On a name without an underscore or a matrix that does not hold outcomes.
+        On no matrix at all, a name without an underscore, or a matrix that does not hold outcomes.
     """
+    if not outcomes:
+        raise ValueError("outcomes must hold at least one configuration")
     parts = []
     for config, matrix in outcomes.items():
         benchmark, separator, model = config.partition("_")
