@@ -107,12 +107,15 @@ def test_run_file_holds_everything_and_can_be_read_back(chapter):
     ledger.save("nested", {"a": [1, (2.5, math.inf)], "name": "x"})
     ledger.hold("slice", 1.0, 1.04, rel=0.05)
     ledger.hold("far", 1.0, 1.2, abs=0.1)
+    ledger.hold("lost", math.nan, 1.0, rel=0.5)
     run = read_run(chapter / "out" / "run.json")
     assert run.claims["C1"].verdict is Verdict.NOT_REPRODUCED
     assert math.isnan(run.claims["C1"].values["value"])
     assert run.claims["D1"] == Measured(Verdict.NOT_RUN, {}, "data absent: d")
     assert run.series == {"curve": [0.0, 0.5, 1.0], "nested": {"a": [1, [2.5, None]], "name": "x"}}
     assert (run.held["slice"].agrees, run.held["far"].agrees) == (True, False)
+    assert math.isnan(run.held["lost"].live)
+    assert not run.held["lost"].agrees
     assert (run.slug, run.profile, run.seed) == ("toy", "cpu", 3)
     with pytest.raises(ValueError, match="'curve' was saved before"):
         ledger.save("curve", 1)

@@ -17,6 +17,11 @@ CLAIM_MIME = "application/vnd.icml25.claim+json"
 """Type of the JSON that a recorded claim leaves in a notebook's output."""
 
 
+def _number(value: float) -> float | str:
+    # JSON has no NaN and no infinity: their names stand in, which float() reads back.
+    return value if math.isfinite(value) else repr(value)
+
+
 @dataclass(frozen=True)
 class Measured:
     """The outcome of one claim: a verdict, the measured numbers by part, and why it was not run."""
@@ -26,8 +31,8 @@ class Measured:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON; numbers that JSON lacks (NaN, infinities) become their names."""
-        values = {name: value if math.isfinite(value) else repr(value) for name, value in self.values.items()}
+        """As plain JSON."""
+        values = {name: _number(value) for name, value in self.values.items()}
         return {"verdict": str(self.verdict), "values": values, "reason": self.reason}
 
     @classmethod
@@ -45,6 +50,15 @@ class Held:
     recorded: float
     agrees: bool
 
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {"live": _number(self.live), "recorded": _number(self.recorded), "agrees": self.agrees}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Held:
+        """Inverse of :meth:`to_json`."""
+        return cls(float(data["live"]), float(data["recorded"]), data["agrees"])
+
 
 @dataclass
 class RunRecord:
@@ -60,7 +74,7 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
-        held = {name: {"live": h.live, "recorded": h.recorded, "agrees": h.agrees} for name, h in self.held.items()}
+        held = {name: entry.to_json() for name, entry in self.held.items()}
         return {
             "slug": self.slug,
             "profile": self.profile,
@@ -80,7 +94,7 @@ class RunRecord:
             seed=data["seed"],
             claims={claim_id: Measured.from_json(entry) for claim_id, entry in data["claims"].items()},
             series=dict(data.get("series", {})),
-            held={name: Held(**entry) for name, entry in data.get("held", {}).items()},
+            held={name: Held.from_json(entry) for name, entry in data.get("held", {}).items()},
             provenance=dict(data.get("provenance", {})),
         )
 
