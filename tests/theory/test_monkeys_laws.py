@@ -362,6 +362,8 @@ def test_a_narrow_beta_law_is_resolved(shape):
     [
         (UniformInterval(1e-4, 1.0), 10_000, 3),
         (UniformInterval(1e-4, 1.0), 10_000, 9999),
+        (UniformInterval(1e-4, 1.0), 10_000, 5000),
+        (Reciprocal(1e-4, 0.9999), 10**6, 5 * 10**5),
         (UniformInterval(0.1, 0.99999), 10_000, 9990),
         (Reciprocal(1e-4, 0.9999), 10_000, 9990),
         (Reciprocal(1e-5, 0.999999), 10**6, 10**6 - 5),
