@@ -57,7 +57,7 @@ $(VENV)/.test: $(VENV)/.book
 book: env html  ## build the book and print the page to open
 	@printf '\nThe book is ready. Open  file://%s/_build/html/index.html\nor run  make read\n' "$(CURDIR)"
 
-html:
+html: env
 	$(call say,Building the pages)
 	@# A warm build does not read unchanged pages again, and so hides their warnings.
 	@rm -rf _build/.doctrees
@@ -75,45 +75,46 @@ test: env-test lint types pairs claims unit smoke nbval html pages wheel  ## eve
 
 check: env-test lint types unit  ## the fast part: lint, types, unit tests
 
-lint:
+lint: env-test
 	$(call say,Lint and format)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-types:
+types: env-test
 	$(call say,Types)
 	@$(BIN)/mypy
 
-pairs:
+pairs: env
 	$(call say,Every notebook is the run of its source)
 	@$(BIN)/icml25 sync --check
 
-claims:
+claims: env
 	$(call say,Claims: files, recorded verdicts, baselines)
 	@$(BIN)/icml25 claims --check
 
-unit:
+unit: env-test
 	$(call say,Unit tests)
 	@$(PYTEST) -n $(JOBS) -m 'not browser' --junitxml=$(REPORTS)/unit.xml
 
-smoke:
+smoke: env
 	$(call say,Papermill: every chapter at the smoke profile)
 	@ICML25_PROGRESS=0 $(BIN)/icml25 run --profile smoke --jobs $(JOBS) --out _build/runs/smoke --fresh
 
-nbval:
-	$(call say,nbval: every notebook again$(comma) against its stored outputs)
+nbval: env-test  ## run notebooks again, against their stored outputs: make nbval SLUG=monkeys
+	$(call say,nbval: $(or $(SLUG),every notebook) again$(comma) against its stored outputs)
 	@rm -rf _build/records
 	@ICML25_PROGRESS=0 ICML25_RECORDS=$(CURDIR)/_build/records $(PYTEST) -p no:cacheprovider -p no:randomly \
 	  -o filterwarnings= -o timeout=0 --nbval-lax --nbval-current-env --nbval-cell-timeout 600 \
-	  --nbval-sanitize-with tests/nbval_sanitize.cfg -n $(JOBS) --dist loadfile --junitxml=$(REPORTS)/nbval.xml book
+	  --nbval-sanitize-with tests/nbval_sanitize.cfg -n $(JOBS) --dist loadfile --junitxml=$(REPORTS)/nbval.xml \
+	  $(if $(SLUG),$(or $(wildcard book/*/$(SLUG).ipynb),$(error no notebook of $(SLUG))),book)
 	$(call say,The run just made$(comma) against the baselines)
-	@$(BIN)/icml25 claims --check --records _build/records
+	@$(BIN)/icml25 claims $(SLUG) --check --records _build/records
 
-pages:
+pages: env-test
 	$(call say,Every built page in a real browser)
 	@$(PYTEST) -m browser --junitxml=$(REPORTS)/pages.xml tests
 
-wheel:
+wheel: env-test
 	$(call say,The wheel in an empty environment)
 	@$(BIN)/python .ci/check_wheel.py
 
