@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from icml25.baselines import (
     IMPROVED,
+    UPDATE,
     Expected,
     Tolerated,
     check_recorded,
@@ -80,7 +81,9 @@ def test_a_turned_verdict_is_a_problem_and_an_improvement_says_how_to_record_it(
 
 
 def test_claims_that_come_or_go_are_problems():
-    assert IMPROVED in compare({}, claims(), found(0.8))[0]
+    (problem,) = compare({}, claims(), found(0.8))
+    assert UPDATE in problem
+    assert IMPROVED not in problem
     assert "no longer recorded" in compare(expected(0.8, 0.1), claims(), {})[0]
     assert "no longer a claim" in compare(expected(0.8, 0.1) | {"C9": Expected(OK)}, claims(), found(0.8))[0]
 

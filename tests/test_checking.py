@@ -53,13 +53,20 @@ def test_baselines_hold_each_profile(chapter):
     [
         (lambda c: c.notebook.unlink(), "good (cpu): it has no executed notebook; icml25 sync good"),
         (lambda c: c.notebook.write_text('{"cells": []}'), "good (cpu): C1 is not recorded"),
-        (lambda c: notebook(c, 0.3), "recorded as reproduced, but its values say not reproduced"),
+        (lambda c: notebook(c, 0.3), "its values say not reproduced; run it again: icml25 sync --all good"),
+        (
+            lambda c: record_results(c, run_record(c, value=0.3, verdict=OK)),
+            "run good --profile study --record --fresh",
+        ),
         (lambda c: notebook(c, 0.3, BAD), "C1 was reproduced and is not reproduced"),
         (lambda c: notebook(c, 0.6), "C1 moved from 0.9 to 0.6"),
         (lambda c: notebook(c, None, NONE, "too slow"), "C1 was reproduced and is not run (too slow)"),
         (lambda c: c.results.unlink(), "icml25 run good --profile study --record"),
         (lambda c: record_results(c, run_record(c, value=0.6)), "good (study): C1 moved from 0.8 to 0.6"),
-        (lambda c: checking.baseline_path(c.root, "cpu").unlink(), "improved: record it with --update-baselines"),
+        (
+            lambda c: checking.baseline_path(c.root, "cpu").unlink(),
+            "C1 is new (reproduced): record it with --update-baselines",
+        ),
     ],
 )
 def test_what_is_missing_wrong_or_worse_is_a_problem(chapter, spoil, message):
@@ -96,7 +103,7 @@ def test_a_first_gpu_run_is_waited_for_and_then_held(chapter):
     assert report.problems == []
     assert "good (gpu): 1 claims wait" in report.notes[0]
     record_results(chapter, run_record(chapter, "gpu"))
-    assert "improved" in problems(chapter)[0]
+    assert "C1 is new" in problems(chapter)[0]
     checking.update_baselines([chapter])
     assert problems(chapter) == []
     chapter.results.unlink()

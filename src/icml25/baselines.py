@@ -19,6 +19,7 @@ from icml25.book.records import Measured, RunRecord
 
 __all__ = [
     "IMPROVED",
+    "UPDATE",
     "Baseline",
     "Expected",
     "Tolerated",
@@ -31,7 +32,8 @@ __all__ = [
     "write_baseline",
 ]
 
-IMPROVED = "improved: record it with --update-baselines"
+UPDATE = "record it with --update-baselines"
+IMPROVED = f"improved: {UPDATE}"
 RELATIVE_TOLERANCE = 0.05
 
 _RANK = {Verdict.NOT_RUN: 0, Verdict.NOT_REPRODUCED: 1, Verdict.REPRODUCED: 2}
@@ -174,7 +176,7 @@ def compare(
         elif absent_data_allowed and claim.data and _data_absent(measured):
             continue
         elif before is None:
-            problems.append(f"{claim_id} is new ({measured.verdict}); {IMPROVED}")
+            problems.append(f"{claim_id} is new ({measured.verdict}): {UPDATE}")
         elif _RANK[measured.verdict] != _RANK[before.verdict]:
             better = _RANK[measured.verdict] > _RANK[before.verdict]
             why = f" ({measured.reason})" if measured.reason else ""

@@ -106,7 +106,11 @@ def _check_recorded(
             report.notes.append(f"{where}: {len(claims)} claims wait for a first recorded run on a GPU")
         return
     wrong = baselines.check_recorded(claims, found)
-    if not wrong:
+    if wrong:
+        # A changed claims file leaves the pair in step, so a plain sync would do nothing.
+        again = "icml25 sync --all {}" if profile == "cpu" else f"icml25 run {{}} --profile {profile} --record --fresh"
+        wrong = [f"{text}; run it again: {again.format(chapter.slug)}" for text in wrong]
+    else:
         wrong = baselines.compare(expected, claims, found)
     report.problems += [f"{where}: {text}" for text in wrong]
     report.checked[profile] += len(claims)
