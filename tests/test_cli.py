@@ -76,6 +76,10 @@ def test_refusals(book, arguments, message):
     assert message in icml25(*arguments, code=1)
 
 
+def test_the_help_says_where_a_run_goes():
+    assert "_build/runs/PROFILE-seedN" in icml25("run", "--help").replace("\n", " ")
+
+
 def test_bad_numbers_are_refused_by_their_option(book):
     assert "--jobs" in icml25("run", "--jobs", "0", code=2)
     assert "--timeout" in icml25("run", "--timeout", "0", code=2)
@@ -97,7 +101,7 @@ def test_the_life_of_a_chapter(book):
     table = icml25("claims")
     assert re.search(r"C1 .* reproduction .* 0\.97 .* ≥ 0\.5 .* 0\.9 .* 0\.9 .* reproduced", table)
     assert table == icml25("claims", "good")
-    assert "improved: record it with --update-baselines" in icml25("claims", "--check", code=1)
+    assert "C1 is new (reproduced): record it with --update-baselines" in icml25("claims", "--check", code=1)
     assert "tests/baselines/cpu.json: 1 claims" in icml25("claims", "--update-baselines")
     assert "claims hold: 1 at cpu, 1 at study" in icml25("claims", "--check")
     assert "1 at study in this run" in icml25("claims", "--check", "--records", book.root / "study")

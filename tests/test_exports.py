@@ -24,6 +24,7 @@ def test_part_exports_every_public_name_of_its_methods(part):
         method = importlib.import_module(f"icml25.{part}.{module.name}")
         public |= {module.name, *method.__all__}
         for name in method.__all__:
+            assert name in package.__all__, f"add {name!r} to the names of {module.name!r} in {package.__file__}"
             assert getattr(package, name) is getattr(method, name)
     assert set(package.__all__) == public
     assert dir(package) == sorted(public)

@@ -171,7 +171,7 @@ def run(
     seed: Annotated[int, typer.Option(min=0)] = 0,
     jobs: Jobs = 1,
     out: Annotated[
-        Path | None, typer.Option(help="Run directory [default: _build/runs/PROFILE-seedN].", show_default=False)
+        Path | None, typer.Option(help="Run directory; _build/runs/PROFILE-seedN if not given.", show_default=False)
     ] = None,
     record: Annotated[bool, typer.Option("--record", help="Record the results in the book (study, gpu).")] = False,
     timeout: Annotated[int, typer.Option(min=1, help="Seconds that one cell may take.")] = 3600,
@@ -328,7 +328,7 @@ def _check_claims(chapters: Sequence[Chapter], records: Path | None, *, all_chap
     for problem in report.problems:
         errors.print(f"[red]✗[/] {escape(problem)}")
     if report.problems:
-        raise _fail(f"{len(report.problems)} problems in the claims")
+        raise _fail(f"{len(report.problems)} problem{'s' * (len(report.problems) > 1)} in the claims")
     console.print(f"claims hold: {report.summary}")
 
 
