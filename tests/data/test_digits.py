@@ -112,7 +112,7 @@ def test_confused_pairs_count_both_directions(digits):
         (lambda: DigitsMixture(np.ones((3, 2)), np.zeros(2, int), 0.1), "N labels"),
         (lambda: DigitsMixture(np.full((1, 2), np.nan), np.zeros(1, int), 0.1), "points must be finite"),
         (lambda: DigitsMixture(np.ones((2, 2)), np.array([0, 2]), 0.1), "every class present"),
-        (lambda: load_digits_mixture(0.0), "bandwidth must be positive"),
+        (lambda: load_digits_mixture(0.0), "bandwidth must be finite and positive"),
         (lambda: one_dimensional(1.0).sample(0, 0), "per_class must be at least 1"),
         (lambda: one_dimensional(1.0).forward_reverse([], 1, 0), "non-empty list"),
         (lambda: one_dimensional(1.0).forward_reverse([-0.1], 1, 0), "t >= 0"),

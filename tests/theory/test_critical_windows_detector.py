@@ -113,7 +113,7 @@ def test_too_few_negatives_warn():
         (lambda: MarkovChain(np.ones(2) / 2, np.ones((3, 3)) / 3), r"\(A, A\) transition"),
         (lambda: MarkovChain.random(2, 0).log_prob([[0, 2]]), r"tokens must lie in 0\.\.1"),
         (lambda: MarkovChain.random(2, 0).log_prob([[0.0, 1.0]]), "integer array"),
-        (lambda: MarkovChain.random(2, 0).sample(0, 3, 0), "n and length must be at least 1"),
+        (lambda: MarkovChain.random(2, 0).sample(0, 3, 0), "n must be at least 1"),
     ],
 )
 def test_refuses(call, message):

@@ -256,7 +256,7 @@ def test_towards_clean_sorts_by_information():
         ({"x": torch.ones(1, 1, 3)}, "x must be one sample"),
         ({"levels": []}, "non-empty list"),
         ({"levels": [float("nan")]}, "list of numbers"),
-        ({"n_samples": 0}, "n_samples and chunk must be at least 1"),
+        ({"n_samples": 0}, "n_samples must be at least 1"),
         ({"feature": lambda x: x}, "labels, got the shape"),
         ({"levels": [-1.0]}, r"t must lie in \[0, inf\]"),
     ],
@@ -270,11 +270,11 @@ def test_experiment_refuses(kwargs, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: GaussianMixtureSampler(torch.ones(3)), r"means must be a \(K, d\)"),
+        (lambda: GaussianMixtureSampler(torch.ones(3)), r"means must be a finite \(K, d\)"),
         (lambda: GaussianMixtureSampler(torch.ones(2, 3).long()), "floating"),
         (lambda: two_gaussians(weights=torch.tensor([0.5, 0.6])), r"sum to 1 \(got sum=1.1\)"),
         (lambda: two_gaussians(weights=torch.tensor([1.5, -0.5])), "non-negative"),
-        (lambda: two_gaussians(var=0.0), "var must be positive"),
+        (lambda: two_gaussians(var=0.0), "var must be finite and positive"),
         (lambda: two_gaussians(method="ode"), "method must be"),
         (lambda: two_gaussians(method="sde", n_steps=0), "n_steps must be"),
         (lambda: two_gaussians(method="sde").resample(torch.ones(1, 3), math.inf, 1, generator()), "finite t"),

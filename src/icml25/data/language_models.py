@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from icml25.theory.critical_windows import arguments
 from icml25.theory.critical_windows.experiment import AutoregressiveSampler, fraction_cuts
 from icml25.theory.critical_windows.language import next_token_probabilities
 
@@ -151,11 +152,11 @@ class HuggingFaceLM:
         """
         if tokens.ndim != 2 or tokens.shape[1] > self.length:
             raise ValueError(f"tokens must be (B, T) with T <= {self.length}, got {tuple(tokens.shape)}")
+        cuts = [arguments.integer("an entry of cuts", cut, -(2**62)) for cut in cuts]
         if not cuts or min(cuts) < 0 or max(cuts) > tokens.shape[1]:
             raise ValueError(f"cuts must be non-empty and lie in 0..{tokens.shape[1]}, got {list(cuts)}")
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
-        rng = _as_generator(generator, tokens.device)
+        arguments.integer("n", n, 1)
+        rng = arguments.torch_generator(generator, tokens.device)
         law = partial(next_token_probabilities, temperature=temperature, top_p=top_p)
         strings = tokens.new_full((len(tokens), len(cuts), n, self.length), self.end)
         for row, string in enumerate(tokens):
@@ -301,7 +302,7 @@ def read_questions(path: str | Path) -> list[dict[str, str]]:
         If a line is not such an object; the message names the line.
     """
     questions = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8-sig").splitlines(), 1):
         if not line.strip():
             continue
         try:
@@ -352,7 +353,10 @@ def chain_of_thought_curves(
     correct : (B,) bool array
         Whether the first answer is the right one, compared as stripped text without case.
     """
-    rng = _as_generator(generator, lm.model.device)
+    arguments.integer("n_samples", n_samples, 1)
+    if len(questions) == 0:
+        raise ValueError("questions must hold at least one question")
+    rng = arguments.torch_generator(generator, lm.model.device)
     curves, correct = [], []
     for question in _track(questions, progress):
         asked = lm.after(question["question"], chat=chat)
@@ -367,10 +371,6 @@ def chain_of_thought_curves(
         curves.append(np.reshape([other == answer for other in again], (len(cuts), n_samples)).mean(1))
         correct.append(answer.casefold() == question["answer"].strip().casefold())
     return np.array(curves), np.array(correct)
-
-
-def _as_generator(seed: int | torch.Generator, device: torch.device) -> torch.Generator:
-    return seed if isinstance(seed, torch.Generator) else torch.Generator(device).manual_seed(seed)
 
 
 def _start_token(tokenizer: Any) -> list[int]:

@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, erf, erfc, erfcinv, erfinv, expit, gammaln, logit
 
+from icml25.theory.critical_windows import arguments
 from icml25.theory.critical_windows.mixtures import CriticalWindow, DiscreteMixture
+from icml25.theory.critical_windows.processes import MAX_STATES
 
 __all__ = [
     "branching_mixture",
@@ -57,7 +59,7 @@ def two_gaussian_tv(mu_norm: float, t: ArrayLike, *, complement: bool = False) -
     complement : bool
         Return 1 - TV, from erfc, which keeps its digits where TV rounds to 1.
     """
-    half = _positive("mu_norm", mu_norm) * np.exp(-_times(t)) / math.sqrt(2.0)
+    half = arguments.at_least_zero("mu_norm", mu_norm) * np.exp(-arguments.noise_levels(t)) / math.sqrt(2.0)
     return _shaped(erfc(half) if complement else erf(half))
 
 
@@ -98,8 +100,8 @@ def window_two_gaussians(mu_norm: float, eps: float, form: str = "paper", *, wei
     >>> round(window.t_after, 4), round(window.t_before, 4)
     (2.0496, 4.3687)
     """
-    log_mu = math.log(_strictly_positive("mu_norm", mu_norm))
-    share = _open_unit("weight", weight)
+    log_mu = math.log(arguments.positive("mu_norm", mu_norm))
+    share, eps = arguments.open_unit("weight", weight), arguments.tolerance(eps)
     if form == "exact":
         _check_range(eps, 1.0 - share, f"t_before of form='exact' needs eps < 1 - weight = {1.0 - share:g}")
         t_after = log_mu - math.log(math.sqrt(2.0) * erfcinv(eps**2))
@@ -120,7 +122,7 @@ def speciation_time(top_eigenvalue: float) -> float:
     For two Gaussians at :math:`\pm\mu` with equal weights :math:`\lambda_{max} = 1 + |\mu|^2`, so it is ln|mu| to
     leading order and lies inside the window of :func:`window_two_gaussians`. (Biroli et al., 2024.)
     """
-    if not top_eigenvalue >= 1.0:
+    if not arguments.at_least_zero("top_eigenvalue", top_eigenvalue) >= 1.0:
         raise ValueError(f"top_eigenvalue must be at least 1, the noise's variance, got {top_eigenvalue}")
     return 0.5 * math.log(top_eigenvalue)
 
@@ -150,9 +152,7 @@ def window_random_means(means: ArrayLike, i: int, eps: float) -> CriticalWindow:
     centres = np.asarray(means, dtype=np.float64)
     if centres.ndim != 2 or len(centres) < 2 or not np.isfinite(centres).all():
         raise ValueError(f"means must be a finite (K, d) array with K >= 2, got the shape {centres.shape}")
-    if i not in range(len(centres)):
-        raise ValueError(f"i must name a component out of 0..{len(centres) - 1}, got {i}")
-    _open_unit("eps", eps)
+    i, eps = arguments.integer("i", i, 0, len(centres) - 1), arguments.tolerance(eps)
     distances = np.linalg.norm(np.delete(centres, i, 0) - centres[i], axis=1)
     if not distances.min() > 0.0:
         raise ValueError(f"means must be distinct: another one equals means[{i}]")
@@ -170,9 +170,8 @@ def random_means_width_limit(n_means: int, eps: float) -> float:
     >>> round(random_means_width_limit(8, 0.1), 4)
     4.0811
     """
-    if n_means < 2:
-        raise ValueError(f"n_means must be at least 2, got {n_means}")
-    _open_unit("eps", eps)
+    arguments.integer("n_means", n_means, 2)
+    eps = arguments.tolerance(eps)
     return math.log(1.0 / eps) + 0.5 * math.log(8.0 * math.log(n_means / eps))
 
 
@@ -203,10 +202,8 @@ def window_masked_diracs(hamming: int, eps: float, form: str = "paper", *, weigh
     >>> round(window.t_after, 6), round(window.t_before, 6)
     (0.749894, 0.993437)
     """
-    if hamming < 1:
-        raise ValueError(f"hamming must be at least 1, got {hamming}")
-    share = _open_unit("weight", weight)
-    _open_unit("eps", eps)
+    arguments.integer("hamming", hamming, 1)
+    share, eps = arguments.open_unit("weight", weight), arguments.tolerance(eps)
     if form == "exact":
         _check_range(eps, 1.0 - share, f"t_before of form='exact' needs eps < 1 - weight = {1.0 - share:g}")
         merged = eps / (1.0 - share)
@@ -224,12 +221,11 @@ def masked_diracs_same(hamming: int, t: ArrayLike, *, weight: float = 0.5) -> fl
 
     With probability :math:`t^h` every telling place is masked and the string is drawn from the prior; else it is known.
     """
-    if hamming < 1:
-        raise ValueError(f"hamming must be at least 1, got {hamming}")
-    level = _times(t)
+    arguments.integer("hamming", hamming, 1)
+    level = arguments.noise_levels(t)
     if not (level <= 1.0).all():
         raise ValueError(f"t must lie in [0, 1], got {t!r}")
-    return _shaped(1.0 - (1.0 - _open_unit("weight", weight)) * level**hamming)
+    return _shaped(1.0 - (1.0 - arguments.open_unit("weight", weight)) * level**hamming)
 
 
 # Examples 4 and 5: autoregression -------------------------------------------------------------------------------------
@@ -252,9 +248,10 @@ def branching_mixture(
     weight : float in (0, 1)
         Weight of mode 0.
     """
-    if shared < 0 or split < 1 or after < 0:
-        raise ValueError(f"need shared >= 0, split >= 1, after >= 0, got {shared}, {split}, {after}")
-    if not 0.5 < agreement <= 1.0:
+    for name, count, least in (("shared", shared, 0), ("split", split, 1), ("after", after, 0)):
+        arguments.integer(name, count, least)
+    arguments.states(2, shared + split + after, MAX_STATES)  # before the laws are made, which would fill the memory
+    if not 0.5 < arguments.number("agreement", agreement) <= 1.0:
         raise ValueError(f"agreement must lie in (0.5, 1], got {agreement}")
     fair = np.full(2, 0.5)
     rows = []
@@ -264,7 +261,7 @@ def branching_mixture(
         for token in [fair] * shared + [telling] * split + [fair] * after:
             law = np.kron(law, token)
         rows.append(law)
-    share = _open_unit("weight", weight)
+    share = arguments.open_unit("weight", weight)
     return DiscreteMixture(np.array([share, 1.0 - share]), np.stack(rows), 2, shared + split + after)
 
 
@@ -284,9 +281,7 @@ def random_walk_tv(n: ArrayLike, delta: float, *, complement: bool = False) -> f
     complement : bool
         Return 1 - TV, which keeps its digits where TV rounds to 1.
     """
-    steps = np.asarray(n)
-    if not (steps >= 0).all() or not (steps == np.floor(steps)).all():
-        raise ValueError(f"n must hold whole numbers >= 0, got {n!r}")
+    steps = _counts(n)
     p = 0.5 + _bias(delta)
     # An even number of steps tells no more than the odd one before it: the last step only breaks or makes a tie.
     odd = np.where(steps % 2 == 0, steps - 1, steps).astype(np.int64)
@@ -308,10 +303,8 @@ def random_walk_same_mode(n: ArrayLike, delta: float, *, weight: float = 0.5) ->
         Weight of the upward mode.
     """
     evidence = math.log((0.5 + _bias(delta)) / (0.5 - delta))
-    offset = float(logit(_open_unit("weight", weight)))
-    steps = np.asarray(n)
-    if not (steps >= 0).all() or not (steps == np.floor(steps)).all():
-        raise ValueError(f"n must hold whole numbers >= 0, got {n!r}")
+    offset = float(logit(arguments.open_unit("weight", weight)))
+    steps = _counts(n)
 
     def one(count: int) -> float:
         k = np.arange(count + 1)
@@ -360,11 +353,9 @@ def window_random_walk(
     >>> 3000 - exact.t_after
     1507.0
     """
-    if length < 1:
-        raise ValueError(f"length must be at least 1, got {length}")
+    arguments.integer("length", length, 1)
     _bias(delta)
-    _open_unit("eps", eps)
-    share = _open_unit("weight", weight)
+    share, eps = arguments.open_unit("weight", weight), arguments.tolerance(eps)
     if form == "paper":
         n_after = math.log(2.0 / eps**2) / (2.0 * delta**2)
         limit = 1e-3 * (0.25 - delta**2)
@@ -393,7 +384,7 @@ def concept_walk_affinity(alpha: float, cos: float, t: ArrayLike) -> float | Arr
 
     .. math:: \varphi(x) = \frac{2 + x}{(2 + x(1 + c)/2)(2 + x(1 - c)/2)}.
     """
-    strength = _positive("alpha", alpha) * np.exp(-2.0 * _times(t))
+    strength = arguments.at_least_zero("alpha", alpha) * np.exp(-2.0 * arguments.noise_levels(t))
     return _shaped(np.sqrt(2.0 * _phi(np.asarray(strength), _cosine(cos))))
 
 
@@ -418,14 +409,17 @@ def window_concept_walk(alpha: float, cos: float, eps: float) -> CriticalWindow:
     CriticalWindow
         ``exists=False`` if the concept is too weak for t_after >= 0.
     """
-    strength, c = _strictly_positive("alpha", alpha), _cosine(cos)
+    strength, c, eps = arguments.positive("alpha", alpha), _cosine(cos), arguments.tolerance(eps)
     _check_range(eps, math.sqrt(0.5), "phi reaches eps^2 only for eps < 1/sqrt 2 = 0.7071")
     # phi(x) = v is the quadratic v (1 - c^2)/4 x^2 + (2v - 1) x + (4v - 2) = 0 with one positive root.
     v = eps**2
     a, b, free = v * (1.0 - c**2) / 4.0, 2.0 * v - 1.0, 4.0 * v - 2.0
     inverse = (-b + math.sqrt(b * b - 4.0 * a * free)) / (2.0 * a)
-    t_after = 0.5 * math.log(strength / inverse)
-    t_before = 0.5 * math.log(strength * math.sqrt(1.0 + strength**2) * math.sqrt(1.0 - c**2) / eps)
+    t_after = 0.5 * (math.log(strength) - math.log(inverse))
+    # Sums of logarithms: alpha sqrt(1 + alpha^2) itself overflows for a strong concept.
+    t_before = 0.5 * (
+        math.log(strength) + math.log(math.hypot(1.0, strength)) + 0.5 * math.log(1.0 - c**2) - math.log(eps)
+    )
     return CriticalWindow.from_formula(t_after, t_before, eps)
 
 
@@ -454,8 +448,7 @@ def in_context_examples(separation: float, eps: float) -> float:
     >>> round(in_context_examples(0.5, 0.01), 2)
     16.01
     """
-    _open_unit("eps", eps)
-    return math.log(1.0 / eps) / -math.log1p(-_separation(separation) / 2.0)
+    return -math.log(arguments.tolerance(eps)) / -math.log1p(-_separation(separation) / 2.0)
 
 
 # Pieces ---------------------------------------------------------------------------------------------------------------
@@ -479,45 +472,27 @@ def _check_range(eps: float, top: float, why: str) -> None:
         raise ValueError(f"{why}, and eps > 0; got {eps}")
 
 
-def _times(t: ArrayLike) -> Array:
-    levels = np.asarray(t, dtype=np.float64)
-    if not (levels >= 0.0).all():
-        raise ValueError(f"t must be at least 0, got {t!r}")
-    return levels
-
-
-def _positive(name: str, value: float) -> float:
-    if not 0.0 <= value < math.inf:
-        raise ValueError(f"{name} must be finite and at least 0, got {value}")
-    return float(value)
-
-
-def _strictly_positive(name: str, value: float) -> float:
-    if not 0.0 < value < math.inf:
-        raise ValueError(f"{name} must be finite and positive, got {value}")
-    return float(value)
-
-
-def _open_unit(name: str, value: float) -> float:
-    if not 0.0 < value < 1.0:
-        raise ValueError(f"{name} must lie in (0, 1), got {value}")
-    return float(value)
+def _counts(n: ArrayLike) -> NDArray[np.int64]:
+    steps = np.asarray(n)
+    if steps.dtype == np.bool_ or not ((steps >= 0) & (steps < 2**62)).all() or not (steps == np.floor(steps)).all():
+        raise ValueError(f"n must hold whole numbers >= 0, got {n!r}")
+    return steps.astype(np.int64)
 
 
 def _bias(delta: float) -> float:
-    if not 0.0 < delta < 0.5:
+    if not 0.0 < arguments.number("delta", delta) < 0.5:
         raise ValueError(f"delta must lie in (0, 1/2), got {delta}")
     return float(delta)
 
 
 def _cosine(cos: float) -> float:
-    if not -1.0 < cos < 1.0:
+    if not -1.0 < arguments.number("cos", cos) < 1.0:
         raise ValueError(f"cos must lie in (-1, 1), got {cos}")
     return float(cos)
 
 
 def _separation(value: float) -> float:
-    if not 0.0 < value < 2.0:
+    if not 0.0 < arguments.number("separation", value) < 2.0:
         raise ValueError(f"separation is a squared Hellinger distance in (0, 2), got {value}")
     return float(value)
 

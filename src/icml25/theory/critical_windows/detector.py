@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25.theory.critical_windows import arguments
+
 __all__ = [
     "MarkovChain",
     "contaminated_log_prob",
@@ -99,12 +101,12 @@ def recall_at_fpr(scores_pos: object, scores_neg: object, fpr: float = 0.01) -> 
             raise ValueError(f"{name} must be a non-empty 1-D array, got the shape {scores.shape}")
         if np.isnan(scores).any():
             raise ValueError(f"{name} holds NaN")
-    if not 0.0 < fpr < 1.0:
-        raise ValueError(f"fpr must lie in (0, 1), got {fpr}")
-    allowed = int(np.floor(fpr * len(negatives) + 1e-9))
-    if allowed < 1:
+    fpr = arguments.open_unit("fpr", fpr)
+    # The small lift keeps floor on the exact value; a rate of almost 1 leaves the lowest negative as the threshold.
+    allowed = min(int(np.floor(fpr * len(negatives) + 1e-9)), len(negatives) - 1)
+    if fpr * len(negatives) + 1e-9 < 1.0:
         warnings.warn(
-            f"FPR below resolution: fpr={fpr:g} needs at least {int(np.ceil(1 / fpr))} negatives, got {len(negatives)}",
+            f"FPR below resolution: fpr={fpr:g} needs at least {np.ceil(1 / fpr):.0f} negatives, got {len(negatives)}",
             UserWarning,
             stacklevel=2,
         )
@@ -128,12 +130,14 @@ class MarkovChain:
     transition: Array
 
     def __post_init__(self) -> None:
-        initial, transition = np.asarray(self.initial), np.asarray(self.transition)
+        initial, transition = np.array(self.initial, dtype=np.float64), np.array(self.transition, dtype=np.float64)
         if initial.ndim != 1 or transition.shape != (len(initial), len(initial)):
             raise ValueError(f"need (A,) initial and (A, A) transition, got {initial.shape} and {transition.shape}")
         for name, law in (("initial", initial), ("transition", transition)):
             if not ((law >= 0).all() and np.allclose(law.sum(-1), 1.0, rtol=0, atol=1e-8)):
                 raise ValueError(f"{name} must be non-negative and sum to 1 along its last axis")
+            law.flags.writeable = False
+            object.__setattr__(self, name, law)
 
     @classmethod
     def random(
@@ -145,15 +149,18 @@ class MarkovChain:
         floor: float = 0.1,
     ) -> MarkovChain:
         """Uniform start, rows ``(1 - floor) * Dirichlet(concentration) + floor / n_tokens``."""
-        rng = np.random.default_rng(seed)
+        rng = arguments.numpy_generator(seed)
+        arguments.integer("n_tokens", n_tokens, 1)
+        arguments.positive("concentration", concentration)
+        arguments.between("floor", floor, 0.0, 1.0)
         rows = rng.dirichlet(np.full(n_tokens, concentration), n_tokens)
         return cls(np.full(n_tokens, 1.0 / n_tokens), (1.0 - floor) * rows + floor / n_tokens)
 
     def sample(self, n: int, length: int, seed: int | np.random.Generator) -> NDArray[np.int64]:
         """Draw (n, length) strings."""
-        rng = np.random.default_rng(seed)
-        if n < 1 or length < 1:
-            raise ValueError(f"n and length must be at least 1, got {n} and {length}")
+        rng = arguments.numpy_generator(seed)
+        arguments.integer("n", n, 1)
+        arguments.integer("length", length, 1)
         last = len(self.initial) - 1
         ladder, first = self.transition.cumsum(1), self.initial.cumsum()
         strings = np.empty((n, length), dtype=np.int64)
@@ -166,8 +173,8 @@ class MarkovChain:
     def log_prob(self, strings: object) -> Array:
         """Log-probability of whole strings, (N, T) to (N,), in nats."""
         tokens = np.asarray(strings)
-        if tokens.ndim != 2 or not np.issubdtype(tokens.dtype, np.integer):
-            raise ValueError(f"strings must be an (N, T) integer array, got {tokens.shape} of {tokens.dtype}")
+        if tokens.ndim != 2 or tokens.shape[1] == 0 or not np.issubdtype(tokens.dtype, np.integer):
+            raise ValueError(f"strings must be an (N, T) integer array, T >= 1, got {tokens.shape} of {tokens.dtype}")
         if tokens.size and not (tokens.min() >= 0 and tokens.max() < len(self.initial)):
             raise ValueError(f"tokens must lie in 0..{len(self.initial) - 1}, got {tokens.min()}..{tokens.max()}")
         with np.errstate(divide="ignore"):  # an impossible step has log-probability -inf
@@ -183,8 +190,7 @@ def contaminated_log_prob(logp_benign: object, logp_harmful: object, share: floa
     benign, harmful = _log_probs("logp_benign", logp_benign), _log_probs("logp_harmful", logp_harmful)
     if benign.shape != harmful.shape:
         raise ValueError(f"logp_benign and logp_harmful differ in shape: {benign.shape} and {harmful.shape}")
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"share must lie in (0, 1), got {share}")
+    share = arguments.open_unit("share", share)
     return np.asarray(np.logaddexp(np.log1p(-share) + benign, np.log(share) + harmful))
 
 

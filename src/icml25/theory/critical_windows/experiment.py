@@ -29,6 +29,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from icml25.theory.critical_windows import arguments
+
 __all__ = [
     "AutoregressiveSampler",
     "Curve",
@@ -127,21 +129,26 @@ def forward_reverse_curve(
     Raises
     ------
     ValueError
-        If ``x`` has another shape, there are no levels or no samples, or ``feature`` gives another number of labels.
+        If ``x`` has another shape or is not finite, there are no levels or no samples, a step of the sampler returns
+        another number of rows or NaN, or ``feature`` gives another number of labels or NaN.
     """
-    if x.ndim not in (1, 2):
-        raise ValueError(f"x must be one sample (d,) or a batch (B, d), got the shape {tuple(x.shape)}")
-    if n_samples < 1 or chunk < 1:
-        raise ValueError(f"n_samples and chunk must be at least 1, got {n_samples} and {chunk}")
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x must be a tensor, got {type(x).__name__}")
+    if x.ndim not in (1, 2) or len(x) == 0:
+        raise ValueError(f"x must be one sample (d,) or a batch (B, d) of at least one, got {tuple(x.shape)}")
+    if not bool(torch.isfinite(x).all()):
+        raise ValueError("x must be finite")
+    arguments.integer("n_samples", n_samples, 1)
+    arguments.integer("chunk", chunk, 1)
     grid = np.asarray(levels, dtype=np.float64)
     if grid.ndim != 1 or grid.size == 0 or np.isnan(grid).any():
         raise ValueError(f"levels must be a non-empty list of numbers, got {levels}")
-    rng = generator if isinstance(generator, torch.Generator) else torch.Generator(x.device).manual_seed(generator)
+    rng = arguments.torch_generator(generator, x.device)
     batch = x[None] if x.ndim == 1 else x
     wanted = _labels(feature, batch)
     at_once = getattr(sampler, "resample_levels", None)
     if at_once is not None:
-        drawn = at_once(batch, grid, n_samples, rng)
+        drawn = _drawn("resample_levels", at_once(batch, grid, n_samples, rng), (len(batch), len(grid), n_samples))
         labels = _labels(feature, drawn.reshape(-1, drawn.shape[-1])).reshape(drawn.shape[:-1])
         prob = (labels == wanted[:, None, None]).mean(-1)
     else:
@@ -163,7 +170,8 @@ def _survival(
 ) -> Array:
     """Share of each start's draws at one level that keep its label, (B,)."""
     if not sampler.stochastic:
-        drawn = sampler.resample(sampler.degrade(x, t, rng), t, n, rng)
+        degraded = _drawn("degrade", sampler.degrade(x, t, rng), (len(x),))
+        drawn = _drawn("resample", sampler.resample(degraded, t, n, rng), (len(x), n))
         labels = _labels(feature, drawn.reshape(-1, drawn.shape[-1])).reshape(len(x), n)
         return np.asarray((labels == wanted[:, None]).mean(1))
     start = np.repeat(np.arange(len(x)), n)
@@ -171,10 +179,21 @@ def _survival(
     rows = max(1, chunk // max(1, x.shape[1]))
     for first in range(0, len(start), rows):
         which = start[first : first + rows]
-        noisy = sampler.degrade(x[torch.from_numpy(which).to(x.device)], t, rng)
-        labels = _labels(feature, sampler.resample(noisy, t, 1, rng)[:, 0])
+        noisy = _drawn("degrade", sampler.degrade(x[torch.from_numpy(which).to(x.device)], t, rng), (len(which),))
+        labels = _labels(feature, _drawn("resample", sampler.resample(noisy, t, 1, rng), (len(which), 1))[:, 0])
         kept += np.bincount(which, weights=labels == wanted[which], minlength=len(x))
     return kept / n
+
+
+def _drawn(step: str, values: Tensor, leading: tuple[int, ...]) -> Tensor:
+    """What a step of a sampler returned, if it has the rows that it was asked for and no NaN."""
+    # A missing row would be spread over the others by broadcasting.
+    if tuple(values.shape[:-1]) != leading:
+        wanted = ", ".join(map(str, leading))
+        raise ValueError(f"the sampler's {step} must return the shape ({wanted}, d), got {tuple(values.shape)}")
+    if values.is_floating_point() and bool(torch.isnan(values).any()):
+        raise ValueError(f"the sampler's {step} returned NaN")
+    return values
 
 
 def _labels(feature: Feature, x: Tensor) -> NDArray[Any]:
@@ -182,6 +201,8 @@ def _labels(feature: Feature, x: Tensor) -> NDArray[Any]:
     labels = np.asarray(found.cpu() if isinstance(found, Tensor) else found)
     if labels.shape != (len(x),):
         raise ValueError(f"feature must map {len(x)} samples to {len(x)} labels, got the shape {labels.shape}")
+    if np.issubdtype(labels.dtype, np.floating) and np.isnan(labels).any():
+        raise ValueError("feature returned NaN as a label, which equals no label")
     return labels
 
 
@@ -209,6 +230,7 @@ def detect_windows(prob: object, jump: float = 0.5, max_drop: float | None = Non
     >>> detect_windows([0.1, 0.2, 0.9, 1.0])
     array([1])
     """
+    _check_thresholds(jump, max_drop)
     curve = _curve(prob)
     if curve.ndim != 1:
         raise ValueError(f"prob must be one curve, got the shape {curve.shape}")
@@ -240,6 +262,7 @@ def cw_condition(differences: object, jump: float = 0.5, max_drop: float | None 
     >>> cw_condition([[0.6, 0.1], [0.6, -0.4]])
     array([ True, False])
     """
+    _check_thresholds(jump, max_drop)
     steps = np.asarray(differences, dtype=np.float64)
     if steps.ndim < 1 or steps.shape[-1] < 1 or not (np.abs(steps) <= 1.0 + _ROUNDING).all():
         raise ValueError("differences must be a non-empty array of numbers in [-1, 1]")
@@ -314,10 +337,9 @@ def fraction_cuts(length: int, fractions: Sequence[float] = (0.05, 0.1, 0.3, 0.5
     >>> fraction_cuts(35)
     [1, 3, 10, 17, 24, 31]
     """
-    if length < 1:
-        raise ValueError(f"length must be at least 1, got {length}")
-    if not all(0.0 <= f <= 1.0 for f in fractions):
-        raise ValueError(f"fractions must lie in [0, 1], got {list(fractions)}")
+    arguments.integer("length", length, 1)
+    if len(fractions) == 0 or not all(0.0 <= f <= 1.0 for f in fractions):
+        raise ValueError(f"fractions must lie in [0, 1], at least one of them, got {list(fractions)}")
     # 0.7 * 10 is 7.000000000000001 but 0.29 * 100 is 28.999999999999996: the small lift keeps floor on the exact value.
     return sorted({math.floor(f * length + 1e-9) for f in fractions})
 
@@ -330,8 +352,14 @@ def _curve(prob: object) -> Array:
     if curve.ndim < 1 or curve.shape[-1] < 2:
         raise ValueError(f"prob needs at least 2 levels, got the shape {curve.shape}")
     if not ((curve >= 0.0) & (curve <= 1.0)).all():
-        raise ValueError(f"prob must lie in [0, 1], got {np.nanmin(curve):g}..{np.nanmax(curve):g}")
+        raise ValueError(f"prob must lie in [0, 1], got {curve.min():g}..{curve.max():g}")
     return curve
+
+
+def _check_thresholds(jump: float, max_drop: float | None) -> None:
+    arguments.between("jump", jump, 0.0, 1.0)
+    if max_drop is not None:
+        arguments.between("max_drop", max_drop, 0.0, 1.0)
 
 
 def _ratio(part: int, whole: int) -> float:
@@ -371,19 +399,19 @@ class GaussianMixtureSampler:
         method: str = "exact",
         n_steps: int = 200,
     ) -> None:
-        if means.ndim != 2 or not means.is_floating_point() or len(means) == 0:
-            raise ValueError(f"means must be a (K, d) floating tensor, got {tuple(means.shape)} of {means.dtype}")
+        if means.ndim != 2 or not means.is_floating_point() or len(means) == 0 or not bool(means.isfinite().all()):
+            raise ValueError(
+                f"means must be a finite (K, d) floating tensor, got {tuple(means.shape)} of {means.dtype}"
+            )
         if weights is None:
             weights = means.new_full((len(means),), 1.0 / len(means))
-        weights = weights.to(means)
-        if weights.shape != (len(means),) or bool((weights < 0).any()) or abs(float(weights.sum()) - 1.0) > 1e-5:
+        weights = torch.as_tensor(weights).to(means)
+        if weights.shape != (len(means),) or not bool((weights >= 0).all()) or abs(float(weights.sum()) - 1.0) > 1e-5:
             raise ValueError(f"weights must be non-negative and sum to 1 (got sum={float(weights.sum()):g})")
-        if not var > 0.0:
-            raise ValueError(f"var must be positive, got {var}")
+        var = arguments.positive("var", var)
         if method not in ("exact", "sde"):
             raise ValueError(f"method must be 'exact' or 'sde', got {method!r}")
-        if n_steps < 1:
-            raise ValueError(f"n_steps must be at least 1, got {n_steps}")
+        arguments.integer("n_steps", n_steps, 1)
         self.means, self.weights, self.var = means, weights, var
         self.method, self.n_steps = method, n_steps
         self._half_norms = 0.5 * means.square().sum(1)
@@ -449,7 +477,7 @@ class GaussianMixtureSampler:
         return x
 
     def _noise(self, t: float) -> tuple[float, float]:
-        if not t >= 0.0:
+        if not arguments.number("t", t) >= 0.0:
             raise ValueError(f"t must lie in [0, inf], got {t}")
         shrink = math.exp(-t)
         return shrink, shrink**2 * self.var + 1.0 - shrink**2
@@ -472,11 +500,11 @@ class ExactDenoiser:
     """
 
     def __init__(self, strings: Tensor, weights: Tensor, alphabet: int) -> None:
+        arguments.integer("alphabet", alphabet, 1)
+        arguments.tokens("strings", strings, alphabet)
         if strings.ndim != 2 or weights.shape != strings.shape[:1]:
             raise ValueError(f"need (N, T) strings, N weights, got {tuple(strings.shape)} and {tuple(weights.shape)}")
-        if bool((strings < 0).any()) or bool((strings >= alphabet).any()):
-            raise ValueError(f"strings must lie in 0..{alphabet - 1}")
-        if bool((weights < 0).any()) or abs(float(weights.sum()) - 1.0) > 1e-8:
+        if not bool((weights >= 0).all()) or abs(float(weights.sum()) - 1.0) > 1e-8:
             raise ValueError(f"weights must be non-negative and sum to 1 (got sum={float(weights.sum()):g})")
         self.alphabet, self.weights = alphabet, weights.double()
         self._one_hot = torch.nn.functional.one_hot(strings, alphabet).double().flatten(1)
@@ -517,14 +545,13 @@ class MaskingSampler:
     stochastic = True
 
     def __init__(self, denoiser: Callable[[Tensor], Tensor], mask: int, per_step: int = 1) -> None:
-        if per_step < 1:
-            raise ValueError(f"per_step must be at least 1, got {per_step}")
+        arguments.integer("per_step", per_step, 1)
+        self._check_mask(arguments.integer("mask", mask, -(2**62)), getattr(denoiser, "alphabet", 0))
         self.denoiser, self.mask, self.per_step = denoiser, mask, per_step
 
     def degrade(self, x: Tensor, t: float, generator: torch.Generator) -> Tensor:
         """See :class:`Sampler`; t in [0, 1] is the probability of a mask."""
-        if not 0.0 <= t <= 1.0:
-            raise ValueError(f"t must lie in [0, 1], got {t}")
+        arguments.between("t", t, 0.0, 1.0)
         hidden = torch.rand(x.shape, dtype=torch.float64, device=x.device, generator=generator) < t
         return x.masked_fill(hidden, self.mask)
 
@@ -542,10 +569,16 @@ class MaskingSampler:
             where, due = order[rows, slots], slots < left[rows]
             law = self.denoiser(x[rows[:, 0]])
             alphabet = law.shape[-1]
+            self._check_mask(self.mask, alphabet)
             chosen = law.gather(1, where[..., None].expand(-1, -1, alphabet))
             drawn = torch.multinomial(chosen.flatten(0, 1), 1, generator=generator).view(where.shape)
             x[rows, where] = torch.where(due, drawn, x[rows, where])
         return x.view(-1, n, y.shape[1])
+
+    @staticmethod
+    def _check_mask(mask: int, alphabet: int) -> None:
+        if 0 <= mask < alphabet:
+            raise ValueError(f"mask must lie outside the letters 0..{alphabet - 1}, got {mask}")
 
 
 class AutoregressiveSampler:
@@ -587,6 +620,6 @@ class AutoregressiveSampler:
         return drawn[:, torch.from_numpy(back).to(drawn.device)]
 
     def _kept(self, x: Tensor, t: float) -> int:
-        if t != int(t) or not 0 <= t <= x.shape[-1]:
+        if not 0 <= t <= x.shape[-1] or t != int(t):
             raise ValueError(f"t must be a whole number in 0..{x.shape[-1]}, got {t}")
         return x.shape[-1] - int(t)

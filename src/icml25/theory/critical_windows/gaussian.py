@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
+from icml25.theory.critical_windows import arguments
+
 __all__ = [
     "gaussian_mixture_posterior",
     "two_gaussian_distance",
@@ -83,28 +85,35 @@ def gaussian_mixture_posterior(
         raise ValueError(f"need (n, d) observations and (K, d) means, got {rows.shape} and {centres.shape}")
     if not np.isfinite(rows).all() or not np.isfinite(centres).all():
         raise ValueError("y and means must be finite")
-    share = np.full(len(centres), 1.0 / len(centres)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if share.shape != (len(centres),) or not (share >= 0.0).all() or abs(share.sum() - 1.0) > 1e-8:
-        raise ValueError(f"weights must be non-negative and sum to 1 (got sum={share.sum():g})")
-    if not t >= 0.0:
+    equal = np.full(len(centres), 1.0 / len(centres))
+    share = equal if weights is None else arguments.law("weights", weights, len(centres))
+    arguments.integer("chunk_bytes", chunk_bytes, 1)
+    arguments.number("var", var)
+    if not arguments.number("t", t) >= 0.0:
         raise ValueError(f"t must lie in [0, inf], got {t}")
     shrink = math.exp(-t)
     spread = shrink**2 * var - math.expm1(-2.0 * t)
     if not 0.0 <= var < math.inf or not spread > 0.0:
         raise ValueError(f"var must be finite and at least 0, with var > 0 at t = 0; got var={var}, t={t}")
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         offset = np.log(share) - 0.5 * shrink**2 / spread * np.einsum("kd,kd->k", centres, centres)
     table = (centres * (shrink / spread)).T
     block = np.atleast_2d(rows)
     result = np.empty((len(block), len(centres))) if out is None else out
     if result.shape != (len(block), len(centres)) or result.dtype != np.float64:
         raise ValueError(f"out must be a float64 array of shape {(len(block), len(centres))}")
+    if np.may_share_memory(result, block) or np.may_share_memory(result, centres):
+        raise ValueError("out must not lie on top of y or means, which are still read while it is written")
     step = max(1, chunk_bytes // (8 * len(centres)))
     for first in range(0, len(block), step):
         part = result[first : first + step]
-        np.matmul(block[first : first + step], table, out=part)
-        part += offset
-        part -= part.max(1, keepdims=True)
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is reported below, by name
+            np.matmul(block[first : first + step], table, out=part)
+            part += offset
+        peak = part.max(1, keepdims=True)
+        if not np.isfinite(peak).all():
+            raise ValueError("y and means are too large: the exponents of the posterior overflow")
+        part -= peak
         np.exp(part, out=part)
         part /= part.sum(1, keepdims=True)
     return result if rows.ndim == 2 else result[0]
@@ -136,7 +145,7 @@ def two_gaussian_same_mode(mu_norm: float, t: ArrayLike, *, weight: float = 0.5,
     0.7321
     """
     _check_pair(mu_norm, weight)
-    level = _levels(t)
+    level = arguments.noise_levels(t)
     m = (mu_norm * np.exp(-level))[..., None]
     z, node_weight = _standard_normal(n_nodes)
     same = expit(2.0 * m * (m + z) + logit(weight)) @ node_weight
@@ -166,9 +175,12 @@ def two_gaussian_distance(
     _check_pair(mu_norm, weight)
     if target not in ("component", "mixture"):
         raise ValueError(f"target must be 'component' or 'mixture', got {target!r}")
-    level = float(_levels(t))
-    x = np.linspace(-mu_norm - 9.0, mu_norm + 9.0, n_grid)
-    step = x[1] - x[0]
+    level = float(arguments.noise_levels(t))
+    arguments.integer("n_grid", n_grid, 2)
+    # Nine standard deviations around each mode: between modes that lie farther apart there is no mass to resolve.
+    reach = np.linspace(-9.0, 9.0, n_grid)
+    pieces = [reach - mu_norm, reach + mu_norm] if mu_norm > 9.0 else [reach * (mu_norm + 9.0) / 9.0]
+    x, step = np.concatenate(pieces), pieces[0][1] - pieces[0][0]
     plus, minus = (np.exp(-0.5 * (x - centre) ** 2) / math.sqrt(2.0 * math.pi) for centre in (mu_norm, -mu_norm))
     whole = weight * plus + (1.0 - weight) * minus
     z, node_weight = _standard_normal(n_nodes)
@@ -214,12 +226,12 @@ def two_gaussian_monte_carlo(
     mu = np.asarray(direction, dtype=np.float64)
     if mu.ndim != 1 or mu.size == 0 or not np.isfinite(mu).all():
         raise ValueError(f"direction must be a finite vector, got the shape {mu.shape}")
-    if n_samples < 2:
-        raise ValueError(f"n_samples must be at least 2, got {n_samples}")
+    arguments.integer("n_samples", n_samples, 2)
+    arguments.integer("chunk_bytes", chunk_bytes, 1)
     _check_pair(float(np.linalg.norm(mu)), weight)
-    level = float(_levels(t))
+    level = float(arguments.noise_levels(t))
     shrink, noise = math.exp(-level), math.sqrt(-math.expm1(-2.0 * level))
-    rng = np.random.default_rng(seed)
+    rng = arguments.numpy_generator(seed)
     rows = max(1, chunk_bytes // (16 * mu.size))
     block = np.empty((min(rows, n_samples), mu.size))
     extra = np.empty_like(block)
@@ -245,22 +257,12 @@ def _standard_normal(n_nodes: int) -> tuple[Array, Array]:
     The integrands are Gaussians times steep sigmoids, whose poles lie close to the real line: there equally spaced
     nodes converge faster than those of Gauss-Hermite.
     """
-    if n_nodes < 2:
-        raise ValueError(f"n_nodes must be at least 2, got {n_nodes}")
+    arguments.integer("n_nodes", n_nodes, 2)
     nodes = np.linspace(-10.0, 10.0, n_nodes)
     weights = np.exp(-0.5 * nodes**2)
     return nodes, weights / weights.sum()
 
 
-def _levels(t: ArrayLike) -> Array:
-    levels = np.asarray(t, dtype=np.float64)
-    if not (levels >= 0.0).all():
-        raise ValueError(f"t must lie in [0, inf], got {t!r}")
-    return levels
-
-
 def _check_pair(mu_norm: float, weight: float) -> None:
-    if not 0.0 <= mu_norm < math.inf:
-        raise ValueError(f"mu_norm must be finite and at least 0, got {mu_norm}")
-    if not 0.0 < weight < 1.0:
-        raise ValueError(f"weight must lie in (0, 1), got {weight}")
+    arguments.at_least_zero("mu_norm", mu_norm)
+    arguments.open_unit("weight", weight)

@@ -28,6 +28,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.special import erf
 
+from icml25.theory.critical_windows import arguments
 from icml25.theory.critical_windows.distances import total_variation
 from icml25.theory.critical_windows.mixtures import (
     DiscreteMixture,
@@ -76,6 +77,15 @@ class MixtureTree:
     """
 
     nodes: tuple[TreeNode, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", tuple(self.nodes))
+        if not self.nodes:
+            raise ValueError("a tree needs at least one node, its root")
+        for index, node in enumerate(self.nodes):
+            # A parent that comes later keeps every path finite.
+            if node.parent is not None and not index < node.parent < len(self.nodes):
+                raise ValueError(f"the parent of node {index} must come after it in the list, got {node.parent}")
 
     @property
     def root(self) -> TreeNode:
@@ -136,13 +146,17 @@ def build_mixture_tree(
         If the features are not separated at the first level, or do not all merge by the last.
     """
     grid = _increasing(levels)
-    if not 0.0 <= eps < 1.0:
-        raise ValueError(f"eps must lie in [0, 1), got {eps}")
+    _check_eps(eps)
     accepted: list[tuple[frozenset[int], float]] = []
     known: set[frozenset[int]] = set()
     n_features = 0
     for t in grid:
-        close = np.asarray(components_tv(float(t))) <= eps + _ROUNDING
+        apart = np.asarray(components_tv(float(t)), dtype=np.float64)
+        if apart.ndim != 2 or apart.shape[0] != apart.shape[1] or not (apart >= 0.0).all():
+            raise ValueError(
+                f"components_tv must give (K, K) distances, none NaN, got the shape {apart.shape} at {t:g}"
+            )
+        close = apart <= eps + _ROUNDING
         n_features = len(close)
         count, label = connected_components(csr_matrix(close), directed=False)
         for index in range(count):
@@ -214,6 +228,7 @@ def corollary1_checks(
     ``distance`` is :math:`TV(p^{i,t}, p^{u})` at the level t of the ancestor u, ``bound`` is Theorem 2's with the
     weights of u and the rest. For a tree with eps = 0 the bound is 0.
     """
+    _check_eps(eps)
     found = []
     for index in tree.path(tree.leaf(feature)):
         node = tree.nodes[index]
@@ -231,9 +246,7 @@ def corollary2_eps(eps: float, delta: float) -> float:
     ValueError
         If eps or delta lies outside [0, 1].
     """
-    if not (0.0 <= eps <= 1.0 and 0.0 <= delta <= 1.0):
-        raise ValueError(f"eps and delta must lie in [0, 1], got {eps} and {delta}")
-    return eps + math.sqrt(delta)
+    return arguments.between("eps", eps, 0.0, 1.0) + math.sqrt(arguments.between("delta", delta, 0.0, 1.0))
 
 
 # Distances to build trees from ----------------------------------------------------------------------------------------
@@ -265,9 +278,10 @@ def gaussian_distances(means: ArrayLike, weights: ArrayLike | None = None) -> tu
     centres = np.asarray(means, dtype=np.float64)
     if centres.ndim != 2 or not np.isfinite(centres).all():
         raise ValueError(f"means must be a finite (K, d) array, got the shape {centres.shape}")
-    share = np.full(len(centres), 1.0 / len(centres)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if share.shape != (len(centres),) or not (share > 0.0).all() or abs(share.sum() - 1.0) > 1e-8:
-        raise ValueError(f"weights must be positive and sum to 1 (got sum={share.sum():g})")
+    equal = np.full(len(centres), 1.0 / max(1, len(centres)))
+    share = arguments.law("weights", equal if weights is None else weights, len(centres))
+    if not (share > 0.0).all():
+        raise ValueError("weights must be positive: a tree has a leaf for every feature")
     apart = np.linalg.norm(centres[:, None] - centres[None], axis=-1)
 
     def pairs(t: float) -> Array:
@@ -284,6 +298,11 @@ def gaussian_distances(means: ArrayLike, weights: ArrayLike | None = None) -> tu
 
 def _increasing(levels: Sequence[float] | Array) -> Array:
     grid = np.asarray(levels, dtype=np.float64)
-    if grid.ndim != 1 or grid.size == 0 or not (np.diff(grid) > 0.0).all():
+    if grid.ndim != 1 or grid.size == 0 or np.isnan(grid).any() or not (np.diff(grid) > 0.0).all():
         raise ValueError(f"levels must be a strictly increasing list, got {levels}")
     return grid
+
+
+def _check_eps(eps: float) -> None:
+    if not 0.0 <= arguments.number("eps", eps) < 1.0:
+        raise ValueError(f"eps must lie in [0, 1), got {eps}")

@@ -24,6 +24,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from icml25.theory.critical_windows import arguments
+
 __all__ = [
     "CausalLM",
     "NoisyAdder",
@@ -41,10 +43,6 @@ __all__ = [
 
 Batch = Tensor | tuple[Tensor, Tensor]
 Array = NDArray[np.float64]
-
-
-def _as_generator(seed: int | torch.Generator, device: torch.device | str = "cpu") -> torch.Generator:
-    return seed if isinstance(seed, torch.Generator) else torch.Generator(device).manual_seed(seed)
 
 
 # Causal networks ------------------------------------------------------------------------------------------------------
@@ -73,8 +71,7 @@ class CausalLM(nn.Module, ABC):
             ("width", width, 1),
             ("context_size", context_size, 0),
         ):
-            if value < low:
-                raise ValueError(f"{name} must be at least {low}, got {value}")
+            arguments.integer(name, value, low)
         self.vocab_size, self.length, self.context_size = vocab_size, length, context_size
         self.embedding = nn.Embedding(vocab_size + 1, width)
         self.context_embedding = nn.Embedding(context_size, width) if context_size else None
@@ -121,6 +118,7 @@ class CausalLM(nn.Module, ABC):
         """Log-probability of each token given those before it: (B, T) strings to (B, T) nats, differentiable."""
         if tokens.shape[-1] > self.length:
             raise ValueError(f"strings are at most {self.length} tokens long, got {tokens.shape[-1]}")
+        arguments.tokens("tokens", tokens, self.vocab_size)
         logits, _ = self(self.shifted(tokens), context=context)
         return torch.log_softmax(logits, -1).gather(-1, tokens[..., None])[..., 0]
 
@@ -240,9 +238,11 @@ class TinyLM(CausalLM):
         context_size: int = 0,
         seed: int | torch.Generator = 0,
     ) -> None:
-        super().__init__(vocab_size, length, width=hidden, context_size=context_size)
-        self.gru = nn.GRU(hidden, hidden, batch_first=True)
-        bound, generator = hidden**-0.5, _as_generator(seed)
+        # The layers' own initial values, which are drawn from the global generator, are not used: leave it as it was.
+        with torch.random.fork_rng(devices=[]):
+            super().__init__(vocab_size, length, width=hidden, context_size=context_size)
+            self.gru = nn.GRU(hidden, hidden, batch_first=True)
+        bound, generator = hidden**-0.5, arguments.torch_generator(seed)
         with torch.no_grad():
             for name, parameter in self.named_parameters():
                 if "embedding" in name:
@@ -284,16 +284,17 @@ class TinyTransformer(CausalLM):
         context_size: int = 0,
         seed: int | torch.Generator = 0,
     ) -> None:
-        super().__init__(vocab_size, length, width=width, context_size=context_size)
-        if heads < 1 or width % heads:
+        arguments.integer("heads", heads, 1)
+        arguments.integer("layers", layers, 1)
+        if arguments.integer("width", width, 1) % heads:
             raise ValueError(f"width must be a multiple of heads, got width={width}, heads={heads}")
-        if layers < 1:
-            raise ValueError(f"layers must be at least 1, got {layers}")
+        with torch.random.fork_rng(devices=[]):  # as for the GRU
+            super().__init__(vocab_size, length, width=width, context_size=context_size)
+            self.positions = nn.Embedding(length, width)
+            self.blocks = nn.ModuleList(_Block(width, heads) for _ in range(layers))
         self.heads = heads
-        self.positions = nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(_Block(width, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        generator = _as_generator(seed)
+        generator = arguments.torch_generator(seed)
         with torch.no_grad():
             for name, parameter in self.named_parameters():
                 if parameter.ndim == 1:
@@ -384,9 +385,11 @@ def train_lm(
     RuntimeError
         If the loss stops being finite.
     """
-    if steps < 1 or batch_size < 1:
-        raise ValueError(f"steps and batch_size must be at least 1, got {steps} and {batch_size}")
-    generator = _as_generator(seed)
+    arguments.integer("steps", steps, 1)
+    arguments.integer("batch_size", batch_size, 1)
+    arguments.positive("lr", lr)
+    arguments.at_least_zero("lr_final", lr if lr_final is None else lr_final)
+    generator = arguments.torch_generator(seed)
     device = model.head.weight.device
     optimiser = torch.optim.Adam(model.parameters(), lr=lr)
     lr_final = lr if lr_final is None else lr_final
@@ -422,18 +425,27 @@ def next_token_probabilities(logits: Tensor, temperature: float = 1.0, top_p: fl
     -------
     (..., A) float64 tensor
 
+    Raises
+    ------
+    ValueError
+        If the rule is out of range, or logits are NaN or +inf, or all -inf: then there is no law.
+
     Examples
     --------
     >>> next_token_probabilities(torch.tensor([0.5, 0.3, 0.2]).log(), top_p=0.7)
     tensor([0.6250, 0.3750, 0.0000], dtype=torch.float64)
     """
-    if temperature < 0.0:
-        raise ValueError(f"temperature must be at least 0, got {temperature}")
-    if not 0.0 < top_p <= 1.0:
+    if not 0.0 <= arguments.number("temperature", temperature) < math.inf:
+        raise ValueError(f"temperature must be finite and at least 0, got {temperature}")
+    if not 0.0 < arguments.number("top_p", top_p) <= 1.0:
         raise ValueError(f"top_p must lie in (0, 1], got {top_p}")
+    peak = logits.max(-1, keepdim=True).values
+    if not bool(torch.isfinite(peak).all()):
+        raise ValueError("logits must not be NaN or +inf, and one of each row must be finite")
     if temperature == 0.0:
         return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()
-    probabilities = torch.softmax(logits.double() / temperature, -1)
+    # Logits against the largest: a small temperature then sends the others to -inf, not all of them to +inf.
+    probabilities = torch.softmax((logits.double() - peak.double()) / temperature, -1)
     if top_p < 1.0:
         ordered, order = probabilities.sort(-1, descending=True)
         # A token stays while the mass ahead of it is short of top_p, so the one that reaches it is in.
@@ -487,20 +499,25 @@ def resample_cuts(
     Raises
     ------
     ValueError
-        If the cuts are not increasing or out of range, or a string is longer than the model's.
+        If the cuts are not increasing or out of range, a string is longer than the model's or holds a token that the
+        model does not have, or the context does not fit.
     RuntimeError
         If the network returns non-finite logits.
     """
-    cuts = [int(cut) for cut in cuts]
+    cuts = [arguments.integer("an entry of cuts", cut, -(2**62)) for cut in cuts]
+    arguments.tokens("tokens", tokens, model.vocab_size)
     if tokens.ndim != 2 or tokens.shape[1] > model.length:
         raise ValueError(f"tokens must be (B, T) with T <= {model.length}, got {tuple(tokens.shape)}")
+    if len(tokens) == 0:
+        raise ValueError("tokens must hold at least one string")
+    model._check_context(context, tokens.shape)
     if not cuts or any(a >= b for a, b in pairwise(cuts)):
         raise ValueError(f"cuts must be non-empty and strictly increasing, got {cuts}")
     if cuts[0] < 0 or cuts[-1] > tokens.shape[1]:
         raise ValueError(f"cuts must lie in 0..{tokens.shape[1]}, got {cuts}")
-    if n < 1 or chunk < 1:
-        raise ValueError(f"n and chunk must be at least 1, got {n} and {chunk}")
-    generator = _as_generator(generator, tokens.device)
+    arguments.integer("n", n, 1)
+    arguments.integer("chunk", chunk, 1)
+    generator = arguments.torch_generator(generator, tokens.device)
     law = partial(next_token_probabilities, temperature=temperature, top_p=top_p)
     parts = []
     for start in range(0, len(tokens), chunk):
@@ -525,7 +542,6 @@ def _resample(
     if first == length:
         return strings.view(len(cuts), batch, n, length).transpose(0, 1)
     read = None if context is None else context[:, : first + 1]
-    model._check_context(read, tokens[:, : first + 1].shape)
     logits, trace = model.run(model.shifted(tokens)[:, : first + 1], None, read)
     logits, state = logits[:, -1], model.state_after(trace)
     # A node is one distinct prefix of one string's continuations; `path` is the node of the string itself, which is
@@ -618,20 +634,31 @@ def choice_jump_report(log_prob: object, choices: object) -> dict[str, NDArray[A
     -------
     dict
         ``exact`` (B,) bool: the J largest rises are exactly the choice tokens. ``elsewhere`` (B,): share of the
-        total rise that falls on the other tokens.
+        total rise that falls on the other tokens; 0 where a curve does not rise at all, which is not ``exact``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, a token is impossible, or a choice is out of range or named twice.
     """
     rises = -_log_probabilities(log_prob)
-    where = np.asarray(choices, dtype=np.int64)
+    if not np.isfinite(rises).all():
+        raise ValueError("log_prob must be finite: an impossible token has no share of the rise")
+    where = arguments.whole_numbers("choices", choices)
     if rises.ndim != 2 or where.ndim not in (1, 2):
         raise ValueError(f"log_prob must be (B, T) and choices (B, J) or (J,), got {rises.shape} and {where.shape}")
     where = np.broadcast_to(where, (len(rises), where.shape[-1]))
     if where.size and not (where.min() >= 0 and where.max() < rises.shape[1]):
         raise ValueError(f"choices must lie in 0..{rises.shape[1] - 1}, got {where.min()}..{where.max()}")
+    if (np.diff(np.sort(where, 1), axis=1) == 0).any():
+        raise ValueError("choices must not name a position twice")
     largest = np.argsort(-rises, axis=1, kind="stable")[:, : where.shape[1]]
     on_choices = np.take_along_axis(rises, where, 1).sum(1)
+    total = rises.sum(1)
+    share = np.divide(on_choices, total, out=np.ones_like(total), where=total > 0.0)
     return {
-        "exact": (np.sort(largest, 1) == np.sort(where, 1)).all(1),
-        "elsewhere": 1.0 - on_choices / rises.sum(1),
+        "exact": (np.sort(largest, 1) == np.sort(where, 1)).all(1) & (total > 0.0),
+        "elsewhere": 1.0 - share,
     }
 
 
@@ -723,8 +750,7 @@ class StructuredLanguage:
         if self.level not in ("word", "char"):
             raise ValueError(f"level must be 'word' or 'char', got {self.level!r}")
         for name in ("first", "stay"):
-            if not 0.0 < getattr(self, name) < 1.0:
-                raise ValueError(f"{name} must lie in (0, 1), got {getattr(self, name)}")
+            arguments.open_unit(name, getattr(self, name))
 
     @cached_property
     def fillings(self) -> NDArray[np.int64]:
@@ -798,7 +824,8 @@ class StructuredLanguage:
     def sample(self, n: int, seed: int | torch.Generator) -> Tensor:
         """Draw (n, T) strings; this is a ``draw`` for :func:`train_lm`."""
         law = torch.from_numpy(self.law)
-        chosen = torch.multinomial(law, n, replacement=True, generator=_as_generator(seed))
+        arguments.integer("n", n, 1)
+        chosen = torch.multinomial(law, n, replacement=True, generator=arguments.torch_generator(seed))
         return torch.from_numpy(self.strings)[chosen]
 
     def decode(self, tokens: object) -> str:
@@ -836,15 +863,13 @@ class NoisyAdder:
     noise: float = 0.12
 
     def __post_init__(self) -> None:
-        if self.n_steps < 1 or self.modulus < 2:
-            raise ValueError(f"need n_steps >= 1 and modulus >= 2, got {self.n_steps} and {self.modulus}")
-        if not 0.0 <= self.noise <= 1.0:
-            raise ValueError(f"noise must lie in [0, 1], got {self.noise}")
+        arguments.integer("n_steps", self.n_steps, 1)
+        arguments.integer("modulus", self.modulus, 2)
+        arguments.between("noise", self.noise, 0.0, 1.0)
 
     def kernel(self, steps: int) -> Array:
         """Law of the sum of ``steps`` slips modulo m, (m,): the cyclic convolution power of one slip's law."""
-        if steps < 0:
-            raise ValueError(f"steps must be at least 0, got {steps}")
+        arguments.integer("steps", steps, 0)
         m = self.modulus
         slip = np.full(m, self.noise / (m - 1))
         slip[0] = 1.0 - self.noise
@@ -853,19 +878,21 @@ class NoisyAdder:
 
     def questions(self, n: int, seed: int | torch.Generator) -> Tensor:
         """Uniform (n, n_steps) addends."""
-        return torch.randint(self.modulus, (n, self.n_steps), generator=_as_generator(seed))
+        shape = (arguments.integer("n", n, 1), self.n_steps)
+        return torch.randint(self.modulus, shape, generator=arguments.torch_generator(seed))
 
     def sample(self, n: int, seed: int | torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw ``n`` chains and their questions, (n, n_steps) each; this is a ``draw`` for :func:`train_lm`."""
-        generator = _as_generator(seed)
+        generator = arguments.torch_generator(seed)
         addends = self.questions(n, generator)
         return self.resample(addends, torch.zeros_like(addends), 0, 1, generator)[:, 0], addends
 
     def resample(self, addends: Tensor, chain: Tensor, kept: int, n: int, seed: int | torch.Generator) -> Tensor:
         """Go on from the first ``kept`` partial sums by the true process: (B, n, n_steps) chains."""
-        if not 0 <= kept <= self.n_steps:
-            raise ValueError(f"kept must lie in 0..{self.n_steps}, got {kept}")
-        generator, m = _as_generator(seed), self.modulus
+        arguments.integer("kept", kept, 0, self.n_steps)
+        arguments.integer("n", n, 1)
+        self._check(addends, chain)
+        generator, m = arguments.torch_generator(seed), self.modulus
         shape = (len(addends), n, self.n_steps - kept)
         slips = torch.randint(1, m, shape, generator=generator)
         slips = slips * (torch.rand(shape, generator=generator, dtype=torch.float64) < self.noise)
@@ -914,7 +941,7 @@ class NoisyAdder:
         context : (n, n_steps + 1) tensor
             The addends, and m beside the answer.
         """
-        generator = _as_generator(seed)
+        generator = arguments.torch_generator(seed)
         chain, addends = self.sample(n, generator)
         kept = torch.randint(self.n_steps + 1, (n, 1), generator=generator)
         hidden = torch.arange(self.n_steps) >= kept
@@ -926,7 +953,7 @@ class NoisyAdder:
         return tokens, nn.functional.pad(addends, (0, 1), value=self.modulus)
 
     def _check(self, addends: object, chain: object) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        a, c = (np.asarray(value, dtype=np.int64) for value in (addends, chain))
+        a, c = (arguments.whole_numbers(name, value) for name, value in (("addends", addends), ("chain", chain)))
         if a.ndim != 2 or a.shape != c.shape or a.shape[1] != self.n_steps:
             raise ValueError(f"addends and chain must be (B, {self.n_steps}), got {a.shape} and {c.shape}")
         for name, value in (("addends", a), ("chain", c)):

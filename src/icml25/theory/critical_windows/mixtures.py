@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25.theory.critical_windows import arguments
 from icml25.theory.critical_windows.distances import (
     lemma1_bound,
     posterior_overlap,
@@ -94,15 +95,10 @@ class DiscreteMixture:
     length: int
 
     def __post_init__(self) -> None:
-        weights = np.array(self.weights, dtype=np.float64)
+        weights = arguments.law("weights", self.weights)
+        alphabet = arguments.integer("alphabet", self.alphabet, 1)
+        states = arguments.states(alphabet, arguments.integer("length", self.length, 1), MAX_STATES)
         components = np.array(self.components, dtype=np.float64)
-        if weights.ndim != 1 or not (weights >= 0.0).all() or abs(weights.sum() - 1.0) > 1e-8:
-            raise ValueError(f"weights must be non-negative and sum to 1 (got sum={weights.sum():g})")
-        if self.alphabet < 1 or self.length < 1:
-            raise ValueError(f"alphabet and length must be at least 1, got {self.alphabet} and {self.length}")
-        states = self.alphabet**self.length
-        if states > MAX_STATES:
-            raise ValueError(f"enumeration needs {states} states; use the Monte Carlo curve")
         if components.shape != (len(weights), states):
             raise ValueError(f"components must have the shape {(len(weights), states)}, got {components.shape}")
         if not (components >= 0.0).all() or np.abs(components.sum(1) - 1.0).max() > 1e-8:
@@ -124,23 +120,21 @@ class DiscreteMixture:
 
     def members(self, subset: Iterable[int], name: str = "subset") -> tuple[int, ...]:
         """The features of a set, sorted, once it is known to be non-empty, within range and of positive weight."""
-        found = tuple(sorted(set(subset)))
+        found = arguments.features(name, subset, self.n_features)
         if not found:
             raise ValueError(f"{name} is empty")
-        if not set(found) <= set(range(self.n_features)):
-            raise ValueError(f"{name} = {list(found)} must name features out of 0..{self.n_features - 1}")
         if not self.weights[list(found)].sum() > 0.0:
             raise ValueError(f"{name} = {list(found)} has weight 0, so it has no law")
         return found
 
     def rest(self, subset: Iterable[int]) -> tuple[int, ...]:
         """The features outside a set that have positive weight."""
-        inside = set(subset)
+        inside = arguments.features("subset", subset, self.n_features)
         return tuple(k for k in range(self.n_features) if k not in inside and self.weights[k] > 0.0)
 
     def weight(self, subset: Iterable[int]) -> float:
-        """Weight of a set of features."""
-        return float(self.weights[list(subset)].sum())
+        """Weight of a set of features, 0 for the empty one; a feature that is named twice counts once."""
+        return float(self.weights[list(arguments.features("subset", subset, self.n_features))].sum())
 
     def sub(self, subset: Iterable[int]) -> Array:
         r"""The sub-mixture :math:`p^S`, (A**T,)."""
@@ -154,7 +148,7 @@ class DiscreteMixture:
 
 def observed_law(mix: DiscreteMixture, proc: ObservationProcess, subset: Iterable[int], t: float) -> Array:
     r"""Law :math:`p_t^S` of the observation at level t, (n_obs,)."""
-    return _push(proc, mix.sub(subset), t)
+    return _push(mix, proc, mix.sub(subset), t)
 
 
 def posterior_features(mix: DiscreteMixture, proc: ObservationProcess, t: float) -> Array:
@@ -162,7 +156,7 @@ def posterior_features(mix: DiscreteMixture, proc: ObservationProcess, t: float)
 
     An observation that p never produces gets the prior weights: it carries no evidence.
     """
-    joint = _push(proc, mix.weights[:, None] * mix.components, t).T
+    joint = _push(mix, proc, mix.weights[:, None] * mix.components, t).T
     total = joint.sum(1, keepdims=True)
     prior = np.broadcast_to(mix.weights, joint.shape).copy()
     return np.asarray(np.divide(joint, total, out=prior, where=total > 0.0))
@@ -199,7 +193,7 @@ def forward_reverse_law(
         If ``reverse_prior`` excludes an observation that S produces.
     """
     prior = mix.law if reverse_prior is None else mix.sub(reverse_prior)
-    start, seen = _push(proc, np.stack([mix.sub(subset), prior]), t)
+    start, seen = _push(mix, proc, np.stack([mix.sub(subset), prior]), t)
     ratio = np.divide(start, seen, out=np.zeros_like(seen), where=seen > 0.0)
     law = prior * _pull(proc, ratio, t)
     if abs(law.sum() - 1.0) > 1e-8:
@@ -257,10 +251,8 @@ def theorem2_bound(eps: float, weight_ratio: float, form: str = "paper") -> floa
     >>> round(theorem2_bound(0.1, 1.0), 5), round(theorem2_bound(0.1, 1.0, form="sharp"), 5)
     (0.17071, 0.10995)
     """
-    _check_eps(eps)
-    if not 0.0 <= weight_ratio < math.inf:
-        raise ValueError(f"weight_ratio must be finite and at least 0, got {weight_ratio}")
-    return float(_bound(np.float64(eps), weight_ratio, form))
+    ratio = arguments.at_least_zero("weight_ratio", weight_ratio)
+    return float(_bound(np.float64(arguments.tolerance(eps)), ratio, form))
 
 
 def data_processing_step(
@@ -330,11 +322,12 @@ def theorem2_report(
         ``paper``, the paper's bound at that eps; ``sharp``, the sharp bound at that eps; ``sharp_tv``, the sharp bound
         in the total variations themselves, tv_merge + max(1, W)(1 - tv_separate^2)/2.
     """
-    report = separation_profile(mix, proc, s_init, s_target)
-    target, ratio = mix.sub(s_target), weight_ratio(mix, s_target)
+    init, chosen = _nested(mix, s_init, s_target, "s_init", "s_target", strict=False)
+    report = separation_profile(mix, proc, init, chosen)
+    target, ratio = mix.sub(chosen), weight_ratio(mix, chosen)
     merge, separate = report["tv_merge"], report["tv_separate"]
     eps = np.maximum(merge, np.sqrt(np.maximum(1.0 - separate, 0.0)))
-    lhs = [_tv(forward_reverse_law(mix, proc, s_init, float(t)), target) for t in report["levels"]]
+    lhs = [_tv(forward_reverse_law(mix, proc, init, float(t)), target) for t in report["levels"]]
     leak = max(1.0, ratio) * np.asarray(sharp_overlap_bound(separate)) if ratio > 0.0 else 0.0
     return report | {
         "eps": eps,
@@ -422,7 +415,7 @@ def critical_window(
     >>> window.t_after, window.t_before
     (0.0, 1.0)
     """
-    _check_eps(eps)
+    eps = arguments.tolerance(eps)
     after, before = _nested(mix, s_after, s_before, "s_after", "s_before", strict=True)
     if not mix.rest(after):
         raise ValueError(f"s_after = {list(after)} carries all the weight: there is nothing to tell it from")
@@ -481,7 +474,7 @@ def check_markov_monotone(
     found: list[Increase] = []
     for left, right in pairs:
         laws = np.stack([mix.sub(left), mix.sub(right)])
-        tv = np.array([_tv(*_push(proc, laws, float(t))) for t in proc.levels])
+        tv = np.array([_tv(*_push(mix, proc, laws, float(t))) for t in proc.levels])
         found += [
             Increase(left, right, float(proc.levels[i]), float(proc.levels[i + 1]), float(tv[i + 1] - tv[i]))
             for i in np.flatnonzero(np.diff(tv) > tol)
@@ -492,7 +485,13 @@ def check_markov_monotone(
 # Pieces ---------------------------------------------------------------------------------------------------------------
 
 
-def _push(proc: ObservationProcess, law: Array, t: float) -> Array:
+def _push(mix: DiscreteMixture, proc: ObservationProcess, law: Array, t: float) -> Array:
+    """Law of Y_t for laws of X, once it is known that the process reads the mixture's strings."""
+    length, alphabet = getattr(proc, "length", mix.length), getattr(proc, "alphabet", mix.alphabet)
+    if (length, alphabet) != (mix.length, mix.alphabet):
+        raise ValueError(
+            f"proc is on strings of {length} letters out of {alphabet}, mix on {mix.length} out of {mix.alphabet}"
+        )
     push = getattr(proc, "push", None)
     return np.asarray(push(law, t) if push is not None else law @ proc.kernel(t))
 
@@ -512,9 +511,9 @@ def _distances(
     """TV between two nested sets, and between the outer one and its rest, at level t."""
     rest = mix.rest(outer)
     if not rest:
-        small, large = _push(proc, np.stack([mix.sub(inner), mix.sub(outer)]), t)
+        small, large = _push(mix, proc, np.stack([mix.sub(inner), mix.sub(outer)]), t)
         return _tv(small, large), 1.0
-    small, large, other = _push(proc, np.stack([mix.sub(inner), mix.sub(outer), mix.sub(rest)]), t)
+    small, large, other = _push(mix, proc, np.stack([mix.sub(inner), mix.sub(outer), mix.sub(rest)]), t)
     return _tv(small, large), _tv(large, other)
 
 
@@ -536,11 +535,6 @@ def _bound(eps: Array | np.float64, ratio: float, form: str) -> Array:
         return np.asarray(eps)
     leak = eps / math.sqrt(2.0) if form == "paper" else eps**2 - eps**4 / 2.0
     return np.asarray(eps + max(1.0, ratio) * leak)
-
-
-def _check_eps(eps: float) -> None:
-    if not 0.0 < eps < 1.0:
-        raise ValueError(f"eps must lie in (0, 1), got {eps}")
 
 
 def _first_level(proc: ObservationProcess, holds: Callable[[float], bool]) -> float:

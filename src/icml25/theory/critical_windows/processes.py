@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from icml25.theory.critical_windows import arguments
+
 __all__ = [
     "MAX_STATES",
     "AutoregressiveTruncation",
@@ -74,7 +76,9 @@ class CoordinateMasking:
     def __init__(self, masks: Sequence[Iterable[int]], length: int, alphabet: int) -> None:
         _check_space(length, alphabet)
         self.length, self.alphabet = length, alphabet
-        self.masks = tuple(frozenset(mask) for mask in masks)
+        self.masks = tuple(
+            frozenset(arguments.integer("a coordinate of masks", i, -(2**62)) for i in mask) for mask in masks
+        )
         if not self.masks or not frozenset().union(*self.masks) <= set(range(length)):
             raise ValueError(f"masks must be a non-empty list of sets out of 0..{length - 1}, got {masks}")
         self.levels = np.arange(len(self.masks), dtype=np.float64)
@@ -82,6 +86,7 @@ class CoordinateMasking:
     def push(self, law: Array, t: float) -> Array:
         """Law of Y_t for laws of X: (..., A**T) to (..., A**shown)."""
         hidden = self._hidden(t)
+        _check_outcomes("law", law, self.alphabet**self.length)
         grid = law.reshape(-1, *(self.alphabet,) * self.length)
         summed = grid.sum(tuple(1 + coordinate for coordinate in hidden)) if hidden else grid
         return np.asarray(summed.reshape(*law.shape[:-1], -1))
@@ -89,6 +94,7 @@ class CoordinateMasking:
     def pull(self, values: Array, t: float) -> Array:
         """Mean given X of functions of Y_t: (..., A**shown) to (..., A**T)."""
         hidden = self._hidden(t)
+        _check_outcomes("values", values, self.alphabet ** (self.length - len(hidden)))
         shown = [1 if i in hidden else self.alphabet for i in range(self.length)]
         grid = np.broadcast_to(
             values.reshape(-1, *shown), (values.size // values.shape[-1], *(self.alphabet,) * self.length)
@@ -143,11 +149,14 @@ class AutoregressiveTruncation(OrderedMasking):
     def push(self, law: Array, t: float) -> Array:
         """See :class:`CoordinateMasking`; the hidden tokens are the last, so one reshape and one sum do it."""
         hidden = self.alphabet ** len(self._hidden(t))
+        _check_outcomes("law", law, self.alphabet**self.length)
         return np.asarray(law.reshape(*law.shape[:-1], -1, hidden).sum(-1))
 
     def pull(self, values: Array, t: float) -> Array:
         """See :class:`CoordinateMasking`."""
-        return np.repeat(values, self.alphabet ** len(self._hidden(t)), axis=-1)
+        hidden = len(self._hidden(t))
+        _check_outcomes("values", values, self.alphabet ** (self.length - hidden))
+        return np.repeat(values, self.alphabet**hidden, axis=-1)
 
 
 class RandomMasking:
@@ -168,8 +177,7 @@ class RandomMasking:
     def __init__(self, length: int, alphabet: int, n_levels: int = 21) -> None:
         _check_space(length, alphabet)
         _check_space(length, alphabet + 1)
-        if n_levels < 2:
-            raise ValueError(f"n_levels must be at least 2, got {n_levels}")
+        arguments.integer("n_levels", n_levels, 2)
         self.length, self.alphabet = length, alphabet
         self.levels = np.linspace(0.0, 1.0, n_levels)
 
@@ -177,6 +185,7 @@ class RandomMasking:
         """Law of Y_t for laws of X: (..., A**T) to (..., (A + 1)**T), one coordinate at a time."""
         self._check_level(t)
         a = self.alphabet
+        _check_outcomes("law", law, a**self.length)
         for i in range(self.length):
             split = law.reshape(-1, a, a ** (self.length - 1 - i))
             grown = np.concatenate([(1.0 - t) * split, t * split.sum(1, keepdims=True)], 1)
@@ -187,6 +196,7 @@ class RandomMasking:
         """Mean given X of functions of Y_t: (..., (A + 1)**T) to (..., A**T)."""
         self._check_level(t)
         a = self.alphabet
+        _check_outcomes("values", values, (a + 1) ** self.length)
         for i in range(self.length):
             split = values.reshape(-1, a + 1, (a + 1) ** (self.length - 1 - i))
             shrunk = (1.0 - t) * split[:, :a] + t * split[:, a:]
@@ -203,13 +213,14 @@ class RandomMasking:
         return product
 
     def _check_level(self, t: float) -> None:
-        if not 0.0 <= t <= 1.0:
-            raise ValueError(f"t must lie in [0, 1], got {t}")
+        arguments.between("t", t, 0.0, 1.0)
 
 
 def _check_space(length: int, alphabet: int) -> None:
-    if length < 1 or alphabet < 2:
-        raise ValueError(f"length must be at least 1 and alphabet at least 2, got {length} and {alphabet}")
-    states = alphabet**length
-    if states > MAX_STATES:
-        raise ValueError(f"enumeration needs {states} states; use the Monte Carlo curve")
+    arguments.states(arguments.integer("alphabet", alphabet, 2), arguments.integer("length", length, 1), MAX_STATES)
+
+
+def _check_outcomes(name: str, values: Array, count: int) -> None:
+    # Another number would be cut up by the reshapes without a word.
+    if values.ndim < 1 or values.shape[-1] != count:
+        raise ValueError(f"{name} must have {count} outcomes along its last axis, got the shape {values.shape}")

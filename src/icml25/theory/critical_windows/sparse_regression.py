@@ -23,6 +23,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25.theory.critical_windows import arguments
 from icml25.theory.critical_windows.mixtures import CriticalWindow
 
 __all__ = ["all_or_nothing_threshold", "sparse_regression_overlap", "window_all_or_nothing"]
@@ -53,10 +54,8 @@ def window_all_or_nothing(n_examples: int, size: int, sparsity: int, noise_var: 
     ValueError
         If delta lies outside (0, 1) or N < 1.
     """
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must lie in (0, 1), got {delta}")
-    if n_examples < 1:
-        raise ValueError(f"n_examples must be at least 1, got {n_examples}")
+    delta = arguments.open_unit("delta", delta)
+    arguments.integer("n_examples", n_examples, 1)
     star = all_or_nothing_threshold(size, sparsity, noise_var)
     hidden = n_examples + 2.0
     return CriticalWindow.from_formula(hidden - (1.0 + delta) * star, hidden - (1.0 - delta) * star, delta)
@@ -106,12 +105,19 @@ def sparse_regression_overlap(
         If a size is out of range or the supports are too many to enumerate.
     """
     _check(size, sparsity, noise_var)
-    if n_examples < 1 or n_draws < 2:
-        raise ValueError(f"need n_examples >= 1 and n_draws >= 2, got {n_examples} and {n_draws}")
-    count = math.comb(size, sparsity)
+    for name, number, least in (
+        ("n_examples", n_examples, 1),
+        ("n_draws", n_draws, 2),
+        ("chunk_bytes", chunk_bytes, 1),
+    ):
+        arguments.integer(name, number, least)
+    # C(s, k) >= (s / k)^k for k <= s / 2: a number of millions of digits is never computed.
+    few = min(sparsity, size - sparsity)
+    count = math.comb(size, few) if few == 0 or few * math.log(size / few) < 40.0 else math.inf
     if count > _MAX_SUPPORTS:
         raise ValueError(f"enumeration needs {count} supports, more than {_MAX_SUPPORTS}")
-    rng = np.random.default_rng(seed)
+    rng = arguments.numpy_generator(seed)
+    count = int(count)
     supports = np.array(list(combinations(range(size), sparsity)))
     shared = (supports < sparsity).sum(1) / sparsity
     rows = max(1, chunk_bytes // (8 * n_examples * count))
@@ -121,7 +127,8 @@ def sparse_regression_overlap(
         x = rng.standard_normal((len(block), n_examples, size))
         y = x[..., :sparsity].sum(-1) + math.sqrt(noise_var) * rng.standard_normal(x.shape[:2])
         misfit = -y[..., None] + sum(x[..., supports[:, j]] for j in range(sparsity))
-        log_posterior = np.cumsum(np.square(misfit, out=misfit), axis=1) / (-2.0 * noise_var)
+        with np.errstate(over="ignore"):  # a support so far off that its distance overflows has probability 0
+            log_posterior = np.cumsum(np.square(misfit, out=misfit), axis=1) / (-2.0 * noise_var)
         log_posterior -= log_posterior.max(-1, keepdims=True)
         posterior = np.exp(log_posterior, out=log_posterior)
         block[:] = posterior @ shared / posterior.sum(-1)
@@ -138,7 +145,7 @@ def _track(items: range, progress: bool) -> Iterable[int]:
 
 
 def _check(size: int, sparsity: int, noise_var: float) -> None:
-    if not 1 <= sparsity <= size:
+    arguments.integer("size", size, 1)
+    if not 1 <= arguments.integer("sparsity", sparsity, 1) <= size:
         raise ValueError(f"need 1 <= sparsity <= size, got sparsity={sparsity}, size={size}")
-    if not 0.0 < noise_var < math.inf:
-        raise ValueError(f"noise_var must be finite and positive, got {noise_var}")
+    arguments.positive("noise_var", noise_var)
