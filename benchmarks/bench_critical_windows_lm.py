@@ -22,7 +22,7 @@ import torch
 from timing import growth_slope, peak_memory, seconds
 
 from icml25.data.digits import load_digits_mixture
-from icml25.theory.critical_windows.language import (
+from icml25.theory.critical_windows import (
     NoisyAdder,
     TinyLM,
     next_token_probabilities,

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icml25.theory.critical_windows.language import (
+from icml25.theory.critical_windows import (
     NoisyAdder,
     StructuredLanguage,
     TinyLM,

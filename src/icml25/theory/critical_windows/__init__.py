@@ -13,7 +13,8 @@ the first level at which it has merged into a larger sub-mixture. Theorem 2 says
 - ``hierarchy``: mixture trees and their corollaries (Section 5).
 - ``sparse_regression``: the all-or-nothing window of in-context regression (Theorems 5, 6).
 - ``experiment``: the forward-reverse experiment with any sampler, and window detection (Section 2, Table 1).
-- ``language``: small causal language models, exact languages to train them on, resampling at every cut.
+- ``language``: small causal language models, resampling at every cut.
+- ``exact_languages``: languages of known law to train them on.
 - ``detector``: likelihood ratio against perplexity (Table 2).
 
 Reference: Marvin Li, Aayush Karan, Sitan Chen, *Blink of an eye: a simple theory for feature localization in generative
@@ -53,6 +54,7 @@ from icml25.theory.critical_windows.distances import (
     sharp_overlap_bound,
     total_variation,
 )
+from icml25.theory.critical_windows.exact_languages import NoisyAdder, StructuredLanguage, direct_answer_curve
 from icml25.theory.critical_windows.experiment import (
     AutoregressiveSampler,
     Curve,
@@ -85,12 +87,9 @@ from icml25.theory.critical_windows.hierarchy import (
 )
 from icml25.theory.critical_windows.language import (
     CausalLM,
-    NoisyAdder,
-    StructuredLanguage,
     TinyLM,
     TinyTransformer,
     choice_jump_report,
-    direct_answer_curve,
     next_token_probabilities,
     prefix_sharing_curve,
     resample_cuts,
