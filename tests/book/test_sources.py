@@ -65,6 +65,20 @@ def test_a_chapter_opens_with_its_title_its_paper_and_its_claims(chapter):
     assert re.search(rf"^```\{{claims\}} {chapter.slug}$", text, re.MULTILINE)
 
 
+def test_the_readme_lists_every_chapter():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[[^]]+\]\((book/\S+\.md)\)", text, re.MULTILINE)
+    assert listed == [chapter.source.relative_to(ROOT).as_posix() for chapter in CHAPTERS]
+
+
+@each_executed
+def test_a_cell_does_one_thing_and_fits_the_column(chapter):
+    for cell in code_cells(chapter):
+        lines = "".join(cell["source"]).splitlines()
+        assert len(lines) <= 25, f"{chapter.slug}: cut the cell that starts with: {lines[0]}"
+        assert max(map(len, lines), default=0) <= 76, f"{chapter.slug}: a line too wide in: {lines[0]}"
+
+
 @each_chapter
 def test_every_exercise_has_a_solution(chapter):
     text = chapter.source.read_text(encoding="utf-8")
