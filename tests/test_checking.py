@@ -146,16 +146,16 @@ def test_a_live_run_at_another_profile_is_held_to_that_baseline(chapter, tmp_pat
     assert "good (study, this run): C1 moved from 0.8 to 0.6" in problems(chapter, tmp_path)[0]
 
 
-@pytest.mark.parametrize(("ci", "count"), [("", 0), ("true", 1)])
-def test_absent_data_is_excused_in_a_live_run_except_on_ci(chapter, tmp_path, monkeypatch, ci, count):
-    monkeypatch.setenv("CI", ci)
+@pytest.mark.parametrize(("folder", "count"), [("", 0), ("some/data", 1)])
+def test_absent_data_is_excused_in_a_live_run_unless_data_was_promised(chapter, tmp_path, monkeypatch, folder, count):
+    monkeypatch.setenv("ICML25_DATA", folder)
     chapter.claims.write_text(chapter.claims.read_text() + "  data: counts\n")
     live(chapter, tmp_path, value=None, verdict=NONE, reason="data absent: counts")
     assert len(problems(chapter, tmp_path)) == count
 
 
 def test_absent_data_is_never_excused_in_the_committed_notebook(chapter, monkeypatch):
-    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("ICML25_DATA", raising=False)
     chapter.claims.write_text(chapter.claims.read_text() + "  data: counts\n")
     notebook(chapter, None, NONE, "data absent: counts")
     assert "data absent" in problems(chapter)[0]
