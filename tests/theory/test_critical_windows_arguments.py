@@ -33,6 +33,16 @@ class Echo:
         return y[:, None].repeat_interleave(n, 1) if self.drawn is None else self.drawn
 
 
+class Leaky:
+    """A process that loses a share of every law, or all sense of it."""
+
+    def __init__(self, kept, levels=(0.0, 1.0)):
+        self.kept, self.levels = kept, np.array(levels)
+
+    def kernel(self, t):
+        return np.eye(4) * self.kept
+
+
 def curve(sampler, x=None, *, levels=(0.5,), n=2, feature=lambda x: x[:, 0], generator=0):
     start = torch.zeros(3, 1) if x is None else x
     return cw.forward_reverse_curve(sampler, start, levels, n, feature, generator=generator)
@@ -71,7 +81,17 @@ REFUSED = {
     "values that do not fit, masking": (lambda: cw.RandomMasking(2, 2).pull(np.ones(4), 0.5), ValueError, "9 outcomes"),
     "levels as a float": (lambda: cw.RandomMasking(2, 2, 2.5), TypeError, "n_levels"),
     "masks of bools": (lambda: cw.CoordinateMasking([[True]], 2, 2), TypeError, "bool"),
+    "a kernel that loses mass": (lambda: cw.posterior_features(MIX, Leaky(0.5), 0), ValueError, "sum to 1"),
+    "a kernel of NaN": (lambda: cw.observed_law(MIX, Leaky(NAN), [0], 0), ValueError, "sum to 1"),
+    "no levels": (lambda: cw.critical_window(MIX, Leaky(1.0, ()), [0], [0, 1], 0.1), ValueError, "levels of proc"),
+    "levels that fall": (
+        lambda: cw.separation_profile(MIX, Leaky(1.0, (1.0, 0.0)), [0], [0, 1]),
+        ValueError,
+        "levels of proc",
+    ),
     # Numbers
+    "a distance without a square": (lambda: cw.two_gaussian_distance(1e300, 0.1), ValueError, "mu_norm"),
+    "a bias without a square": (lambda: cw.window_random_walk(1000, 1e-300, 0.01), ValueError, "delta"),
     "eps as text": (lambda: cw.theorem2_bound("0.1", 1.0), TypeError, "eps"),
     "eps = True": (lambda: cw.theorem2_bound(True, 1.0), TypeError, "eps"),
     "eps without a square": (lambda: cw.window_two_gaussians(5.0, 1e-170, "exact"), ValueError, "1e-150"),
@@ -150,6 +170,11 @@ REFUSED = {
     "resample draws too few": (lambda: curve(Echo(False, drawn=torch.zeros(3, 1, 1))), ValueError, "resample"),
     "resample draws NaN": (lambda: curve(Echo(drawn=torch.full((6, 1, 1), NAN))), ValueError, "NaN"),
     "labels that are NaN": (lambda: curve(Echo(), feature=lambda x: np.full(len(x), NAN)), ValueError, "NaN"),
+    "a curve without its levels": (
+        lambda: cw.Curve(np.arange(2.0), np.ones((2, 3)), np.ones((2, 3)), 1),
+        ValueError,
+        "levels",
+    ),
     "a curve of NaN": (lambda: cw.detect_windows([NAN, NAN]), ValueError, r"prob must lie in \[0, 1\]"),
     "a NaN threshold": (lambda: cw.detect_windows([0.1, 0.9], jump=NAN), ValueError, "jump"),
     "a NaN drop": (lambda: cw.cw_condition([[0.6]], max_drop=NAN), ValueError, "max_drop"),
@@ -194,6 +219,7 @@ REFUSED = {
     "an impossible token": (lambda: cw.choice_jump_report([[-INF, -1.0]], [1]), ValueError, "finite"),
     "half a question": (lambda: ADDER.answer_probability([[1.7, 1]], [[1, 2]]), TypeError, "addends"),
     "half a step of reasoning": (lambda: cw.NoisyAdder(n_steps=1.5), TypeError, "n_steps"),
+    "a word that is not there": (lambda: cw.StructuredLanguage().decode([-1]), ValueError, r"0\.\.35"),
     "no text": (lambda: cw.StructuredLanguage().sample(0, 0), ValueError, "n must"),
     # Digits
     "endless bandwidth": (lambda: DigitsMixture(np.eye(2), np.array([0, 1]), INF), ValueError, "bandwidth"),

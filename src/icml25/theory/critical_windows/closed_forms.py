@@ -480,7 +480,7 @@ def _counts(n: ArrayLike) -> NDArray[np.int64]:
 
 
 def _bias(delta: float) -> float:
-    if not 0.0 < arguments.number("delta", delta) < 0.5:
+    if not 1e-100 < arguments.number("delta", delta) < 0.5:  # its square is divided by
         raise ValueError(f"delta must lie in (0, 1/2), got {delta}")
     return float(delta)
 

@@ -149,8 +149,11 @@ class StructuredLanguage:
 
     def decode(self, tokens: object) -> str:
         """Text of one string."""
+        tokens = arguments.whole_numbers("tokens", tokens)
+        if tokens.ndim != 1 or (tokens.size and not 0 <= tokens.min() <= tokens.max() < len(self.vocabulary)):
+            raise ValueError(f"tokens must be one string of symbols in 0..{len(self.vocabulary) - 1}, got {tokens}")
         separator = " " if self.level == "word" else ""
-        return separator.join(self.vocabulary[int(token)] for token in np.asarray(tokens)).strip()
+        return separator.join(self.vocabulary[int(token)] for token in tokens).strip()
 
 
 @dataclass(frozen=True)

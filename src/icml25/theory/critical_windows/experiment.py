@@ -88,6 +88,11 @@ class Curve:
     stderr: Array
     n_samples: int
 
+    def __post_init__(self) -> None:
+        levels, prob = np.asarray(self.levels), np.asarray(self.prob)
+        if levels.ndim != 1 or prob.ndim not in (1, 2) or prob.shape[-1] != len(levels):
+            raise ValueError(f"need (L,) levels and (L,) or (B, L) prob, got {levels.shape} and {prob.shape}")
+
     def towards_clean(self) -> Array:
         """``prob`` with the levels falling, so that information grows along the last axis: the order for windows."""
         return np.asarray(self.prob[..., np.argsort(-self.levels, kind="stable")])

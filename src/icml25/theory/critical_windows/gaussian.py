@@ -264,5 +264,5 @@ def _standard_normal(n_nodes: int) -> tuple[Array, Array]:
 
 
 def _check_pair(mu_norm: float, weight: float) -> None:
-    arguments.at_least_zero("mu_norm", mu_norm)
+    arguments.between("mu_norm", mu_norm, 0.0, 1e100)  # its square must not overflow
     arguments.open_unit("weight", weight)

@@ -218,7 +218,7 @@ def separation_profile(
         If S_init is not inside S_target.
     """
     init, target = _nested(mix, s_init, s_target, "s_init", "s_target", strict=False)
-    pairs = [_distances(mix, proc, init, target, float(t)) for t in proc.levels]
+    pairs = [_distances(mix, proc, init, target, float(t)) for t in _levels(proc)]
     merge, separate = np.array(pairs).T
     return {"levels": np.asarray(proc.levels), "tv_merge": merge, "tv_separate": separate}
 
@@ -474,7 +474,7 @@ def check_markov_monotone(
     found: list[Increase] = []
     for left, right in pairs:
         laws = np.stack([mix.sub(left), mix.sub(right)])
-        tv = np.array([_tv(*_push(mix, proc, laws, float(t))) for t in proc.levels])
+        tv = np.array([_tv(*_push(mix, proc, laws, float(t))) for t in _levels(proc)])
         found += [
             Increase(left, right, float(proc.levels[i]), float(proc.levels[i + 1]), float(tv[i + 1] - tv[i]))
             for i in np.flatnonzero(np.diff(tv) > tol)
@@ -493,7 +493,10 @@ def _push(mix: DiscreteMixture, proc: ObservationProcess, law: Array, t: float) 
             f"proc is on strings of {length} letters out of {alphabet}, mix on {mix.length} out of {mix.alphabet}"
         )
     push = getattr(proc, "push", None)
-    return np.asarray(push(law, t) if push is not None else law @ proc.kernel(t))
+    seen = np.asarray(push(law, t) if push is not None else law @ proc.kernel(t))
+    if not (seen >= 0.0).all() or not np.allclose(seen.sum(-1), law.sum(-1), rtol=0.0, atol=1e-8):
+        raise ValueError(f"proc must map laws to laws: at level {t} the rows of its kernel do not sum to 1")
+    return seen
 
 
 def _pull(proc: ObservationProcess, values: Array, t: float) -> Array:
@@ -537,11 +540,19 @@ def _bound(eps: Array | np.float64, ratio: float, form: str) -> Array:
     return np.asarray(eps + max(1.0, ratio) * leak)
 
 
+def _levels(proc: ObservationProcess) -> Array:
+    levels = np.asarray(proc.levels, dtype=np.float64)
+    if levels.ndim != 1 or levels.size == 0 or np.isnan(levels).any() or not (np.diff(levels) > 0.0).all():
+        raise ValueError(f"the levels of proc must be a non-empty, strictly increasing list, got {levels}")
+    return levels
+
+
 def _first_level(proc: ObservationProcess, holds: Callable[[float], bool]) -> float:
     """First level at which a condition holds that then stays true; NaN if it never does."""
-    first, last = float(proc.levels[0]), float(proc.levels[-1])
+    levels = _levels(proc)
+    first, last = float(levels[0]), float(levels[-1])
     if not getattr(proc, "continuous", False):
-        return next((float(t) for t in proc.levels if holds(float(t))), math.nan)
+        return next((float(t) for t in levels if holds(float(t))), math.nan)
     if holds(first):
         return first
     return _bisect(lambda t: not holds(t), first, last)[1] if holds(last) else math.nan
@@ -549,9 +560,10 @@ def _first_level(proc: ObservationProcess, holds: Callable[[float], bool]) -> fl
 
 def _last_level(proc: ObservationProcess, holds: Callable[[float], bool]) -> float:
     """Last level at which a condition holds that then stays false; NaN if it never does."""
-    first, last = float(proc.levels[0]), float(proc.levels[-1])
+    levels = _levels(proc)
+    first, last = float(levels[0]), float(levels[-1])
     if not getattr(proc, "continuous", False):
-        return next((float(t) for t in proc.levels[::-1] if holds(float(t))), math.nan)
+        return next((float(t) for t in levels[::-1] if holds(float(t))), math.nan)
     if holds(last):
         return last
     return _bisect(holds, first, last)[0] if holds(first) else math.nan
