@@ -273,3 +273,16 @@ def test_reads_questions(tmp_path):
 def test_the_wrapper_is_what_the_loader_returns(lm):
     assert isinstance(lm, HuggingFaceLM)
     assert lm.length == 8
+
+
+def test_a_question_file_may_carry_a_byte_order_mark(tmp_path):
+    path = tmp_path / "set.jsonl"
+    path.write_text('{"question": "1 + 1?", "answer": "2"}\n', encoding="utf-8-sig")
+    assert read_questions(path) == [{"question": "1 + 1?", "answer": "2"}]
+
+
+def test_no_questions_and_no_samples_are_refused():
+    with pytest.raises(ValueError, match="at least one question"):
+        chain_of_thought_curves(None, [], generator=0)
+    with pytest.raises(ValueError, match="n_samples"):
+        chain_of_thought_curves(None, [{"question": "1 + 1?", "answer": "2"}], generator=0, n_samples=0)
