@@ -184,8 +184,10 @@ def test_claims_that_a_run_missed_are_named(book):
 
 
 def command(book, *arguments):
-    """The command in a process of its own, as a user would start it."""
-    code = "from icml25.cli import main; main()"
+    """The command in a process of its own, as a user would start it at a terminal."""
+    # A background job of a plain shell ignores Ctrl-C, and so would everything that it starts.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heed}; from icml25.cli import main; main()"
     environment = os.environ | {"ICML25_ROOT": str(book.root)}
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
@@ -213,7 +215,10 @@ def test_a_killed_or_interrupted_run_leaves_no_kernel_and_is_taken_up_again(book
         wait_for(lambda: pid.is_file() and pid.read_text() and (folder / "fast.cpu.json").is_file())
         kernel = psutil.Process(int(pid.read_text()))
         process.send_signal(sign)
-        output, _ = process.communicate(timeout=30)
+        try:
+            output, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
         assert process.returncode == code, output
         wait_for(lambda kernel=kernel: not kernel.is_running() or kernel.status() == psutil.STATUS_ZOMBIE, 10)
         pid.unlink()
