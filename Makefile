@@ -89,7 +89,7 @@ pairs: env
 	@$(BIN)/icml25 sync --check
 
 claims: env
-	$(call say,Claims: files, recorded verdicts, baselines)
+	$(call say,Claims: files$(comma) recorded verdicts$(comma) baselines)
 	@$(BIN)/icml25 claims --check
 
 unit: env-test
