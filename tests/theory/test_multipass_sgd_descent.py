@@ -135,7 +135,7 @@ def test_record_takes_the_path_a_callable_or_both():
     hook = lambda t, w: (t, float(w[0]))
     both = sgd(pull(1.0), [None], 0.5, record=["iterates", hook], **kwargs)
     assert both.history == [(0, 0.0), (1, 0.5), (2, 0.75), (3, 0.875)]
-    assert both.iterates is not None
+    assert both.iterates[:, 0].tolist() == [0.0, 0.5, 0.75, 0.875]
     bare = sgd(pull(1.0), [None], 0.5, record=None, **kwargs)
     assert bare.iterates is None
     assert bare.suffix(4)[0] == pytest.approx(2.125 / 4)
