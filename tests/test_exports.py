@@ -46,3 +46,32 @@ def test_unknown_name_is_an_attribute_error():
 def test_two_methods_cannot_export_one_name():
     with pytest.raises(ValueError, match="'f' is exported by both 'a' and 'b'"):
         lazy_exports("package", {"a": ("f",), "b": ("f",)})
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "message"),
+    [
+        ("import nowhere_to_be_found", ImportError, r"Thing needs nowhere_to_be_found: pip install 'icml25\[field\]'"),
+        ("import icml25.nowhere", ModuleNotFoundError, "No module named 'icml25.nowhere'"),
+        ("Thing = 3", None, ""),
+    ],
+)
+def test_a_name_behind_an_extra_says_what_to_install(tmp_path, monkeypatch, body, error, message):
+    package = tmp_path / "methodology"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from icml25._lazy import optional_exports\n"
+        "__getattr__ = optional_exports(__name__, {'estimator': ('Thing',)}, extra='field')\n"
+    )
+    (package / "estimator.py").write_text(body)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.startswith("methodology")]:
+        monkeypatch.delitem(sys.modules, name)
+    method = importlib.import_module("methodology")
+    if error is None:
+        assert method.Thing == 3
+    else:
+        with pytest.raises(error, match=message):
+            _ = method.Thing
+    with pytest.raises(AttributeError, match="'methodology' has no attribute 'nonsense'"):
+        _ = method.nonsense

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["lazy_exports"]
+__all__ = ["lazy_exports", "optional_exports"]
 
 
 def lazy_exports(
@@ -49,3 +49,31 @@ def lazy_exports(
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return load, lambda: offered, offered
+
+
+def optional_exports(package: str, exports: Mapping[str, tuple[str, ...]], *, extra: str) -> Callable[[str], Any]:
+    """Make the ``__getattr__`` of a method whose submodules in ``exports`` need more than the core dependencies.
+
+    Everything else of the method works without the extra; a name that needs it says what to install.
+
+    Raises
+    ------
+    ImportError
+        On the use of such a name where the extra is absent.
+    AttributeError
+        On any other name.
+    """
+    home = {name: module for module, names in exports.items() for name in names}
+
+    def load(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            module = importlib.import_module(f"{package}.{home[name]}")
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("icml25"):
+                raise
+            raise ImportError(f"{name} needs {error.name}: pip install 'icml25[{extra}]'") from error
+        return getattr(module, name)
+
+    return load
