@@ -1,7 +1,7 @@
 """What the methods ask of their arguments, and the words in which they refuse them.
 
-A check takes an argument's name and value and returns the value in its canonical type. ``TypeError`` is for another kind
-of thing, ``ValueError`` for one out of range; both name the argument, what came and what is allowed.
+A check takes an argument's name and value and returns the value in its canonical type. ``TypeError`` is for another
+kind of thing, ``ValueError`` for one out of range; both name the argument, what came and what is allowed.
 """
 
 from __future__ import annotations
