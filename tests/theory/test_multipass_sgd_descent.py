@@ -156,7 +156,7 @@ def test_orders_can_be_given():
 
 @pytest.mark.parametrize("eta", [0.0, -1.0, np.nan, np.inf])
 def test_sgd_refuses_a_bad_step(eta):
-    with pytest.raises(ValueError, match="eta must be positive and finite"):
+    with pytest.raises(ValueError, match="eta must be finite and positive"):
         sgd(pull(0.0), [None], eta, w0=[0.0], passes=1)
 
 
@@ -191,9 +191,9 @@ def test_refuses_orders_that_are_no_integers_and_wrong_suffixes():
         sgd(pull(0.0), [0, 1], 0.1, w0=[0.0], order=[0.0, 1.0], passes=1)
     result = sgd(pull(0.0), [0, 1], 0.1, w0=[0.0], passes=1)
     for tau in (0, 4):
-        with pytest.raises(ValueError, match=r"tau must lie in \[1, 3\]"):
+        with pytest.raises(ValueError, match=r"tau must lie in 1\.\.3"):
             result.suffix(tau)
-    with pytest.raises(ValueError, match="radius must be positive"):
+    with pytest.raises(ValueError, match="radius must be finite and positive"):
         Ball(0.0)
 
 
@@ -226,11 +226,11 @@ def test_upper_bounds_with_their_constants():
         (("half", 10, 2, 0.1), "kind must be one of"),
         (("single", 0, 2, 0.1), "n must be at least 1"),
         (("single", 10, 0, 0.1), "passes must be at least 1"),
-        (("with_replacement", 10, 0, 0.1), "passes must be positive"),
-        (("single", 10, 2, 0.0), "eta must be positive"),
+        (("with_replacement", 10, 0, 0.1), "passes must be finite and positive"),
+        (("single", 10, 2, 0.0), "eta must be finite and positive"),
         (("one_pass", 10, 2, 0.1), "passes must be 1"),
-        (("single", 10, 2, 0.1, 0.0), "G must be positive"),
-        (("single", 10, 2, 0.1, 1.0, -2.0), "D must be positive"),
+        (("single", 10, 2, 0.1, 0.0), "G must be finite and positive"),
+        (("single", 10, 2, 0.1, 1.0, -2.0), "D must be finite and positive"),
     ],
 )
 def test_upper_bound_refuses(args, message):

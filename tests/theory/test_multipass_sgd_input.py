@@ -160,7 +160,7 @@ def test_examples_are_bools_and_a_sample_is_not_empty():
             STAIRS.loss(STAIRS.start, z)
     with pytest.raises(ValueError, match="z must be one flag"):
         ONE_PASS.loss(ONE_PASS.start, [True])
-    with pytest.raises(ValueError, match=r"z must lie in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"z must lie in 0\.\.1"):
         LIFT.loss(LIFT.start, -1)
 
 
@@ -271,7 +271,7 @@ def test_a_seed_is_an_integer_or_a_generator(seed):
         lambda: ONE_PASS.draw(seed),
         lambda: steering_grid([0.1], [2], 48, seed=seed),
     ):
-        with pytest.raises(TypeError, match="seed must be an integer"):
+        with pytest.raises(TypeError, match=r"seed .* must be an integer"):
             call()
 
 

@@ -93,7 +93,7 @@ def test_staircase_excess_by_hand(p):
     [
         ({"p": 0}, "p must be at least 1, got 0"),
         ({"p": 2, "block": 0}, "block must be at least 1, got 0"),
-        ({"p": 2, "eta": 0.0}, "eta must be positive"),
+        ({"p": 2, "eta": 0.0}, "eta must be finite and positive"),
         ({"p": 2, "support": "suffix"}, 'support must be "prefix"'),
         ({"p": 2, "support": [1]}, "increasing indices"),
         ({"p": 2, "support": [3, 1]}, "increasing indices"),
@@ -185,7 +185,7 @@ def test_one_pass_loss_is_convex_and_lipschitz(seed, weight, z):
     [
         ({"n": 24}, "n must be a multiple of 16"),
         ({"n": 16}, "at least 32"),
-        ({"n": 32, "eta": -1.0}, "eta must be positive"),
+        ({"n": 32, "eta": -1.0}, "eta must be finite and positive"),
         ({"n": 32, "block": 0}, "block must be at least 1"),
         ({"n": 32, "alpha": 0.0}, "alpha must lie"),
     ],
@@ -218,7 +218,7 @@ def test_short_steps_dimension_and_refusals():
     assert MaxCoordinate(0.05, 100).d == 400
     assert MaxCoordinate(0.07, 25).d == 49, "16 * 1.75^2, although the product is 49.000000000000014"
     assert MaxCoordinate(0.05, 101).d == int(np.ceil(16 * 5.05**2))
-    with pytest.raises(ValueError, match="eta must be positive"):
+    with pytest.raises(ValueError, match="eta must be finite and positive"):
         MaxCoordinate(0.0, 10)
     with pytest.raises(ValueError, match="steps must be at least 1"):
         MaxCoordinate(0.1, 0)

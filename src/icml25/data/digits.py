@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from icml25.theory.critical_windows import arguments
+from icml25 import _arguments as check
 from icml25.theory.critical_windows.gaussian import gaussian_mixture_posterior
 
 __all__ = ["DigitsCurve", "DigitsMixture", "load_digits_mixture"]
@@ -71,7 +71,7 @@ class DigitsMixture:
     bandwidth: float
 
     def __post_init__(self) -> None:
-        points, labels = np.array(self.points, dtype=np.float64), arguments.whole_numbers("labels", self.labels)
+        points, labels = np.array(self.points, dtype=np.float64), check.whole_numbers("labels", self.labels)
         for name, array in (("points", points), ("labels", labels)):
             array.flags.writeable = False
             object.__setattr__(self, name, array)
@@ -81,7 +81,7 @@ class DigitsMixture:
             raise ValueError("points must be finite")
         if set(self.labels.tolist()) != set(range(int(self.labels.max()) + 1)):
             raise ValueError("labels must be 0..C-1 with every class present")
-        arguments.positive("bandwidth", self.bandwidth)
+        check.positive("bandwidth", self.bandwidth)
 
     @property
     def n_classes(self) -> int:
@@ -95,8 +95,8 @@ class DigitsMixture:
 
     def sample(self, per_class: int, seed: int | np.random.Generator) -> tuple[Array, NDArray[np.int64]]:
         """Draw from each class's density: (C * per_class, d) points and their classes."""
-        arguments.integer("per_class", per_class, 1)
-        rng = arguments.numpy_generator(seed)
+        check.integer("per_class", per_class, 1)
+        rng = check.numpy_generator(seed)
         chosen = np.concatenate(
             [rng.choice(np.flatnonzero(self.labels == c), per_class) for c in range(self.n_classes)]
         )
@@ -133,7 +133,7 @@ class DigitsMixture:
         grid = np.asarray(levels, dtype=np.float64)
         if grid.ndim != 1 or grid.size == 0 or not (grid >= 0.0).all():
             raise ValueError(f"levels must be a non-empty list of t >= 0, got {levels}")
-        rng = arguments.numpy_generator(seed)
+        rng = check.numpy_generator(seed)
         starts, classes = self.sample(per_class, rng)
         n_classes = self.n_classes
         prob, stderr = np.empty(len(grid)), np.empty(len(grid))

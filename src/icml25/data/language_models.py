@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from icml25.theory.critical_windows import arguments
+from icml25 import _arguments as check
 from icml25.theory.critical_windows.experiment import AutoregressiveSampler, fraction_cuts
 from icml25.theory.critical_windows.language import next_token_probabilities
 
@@ -152,11 +152,11 @@ class HuggingFaceLM:
         """
         if tokens.ndim != 2 or tokens.shape[1] > self.length:
             raise ValueError(f"tokens must be (B, T) with T <= {self.length}, got {tuple(tokens.shape)}")
-        cuts = [arguments.integer("an entry of cuts", cut, -(2**62)) for cut in cuts]
+        cuts = [check.integer("an entry of cuts", cut, -(2**62)) for cut in cuts]
         if not cuts or min(cuts) < 0 or max(cuts) > tokens.shape[1]:
             raise ValueError(f"cuts must be non-empty and lie in 0..{tokens.shape[1]}, got {list(cuts)}")
-        arguments.integer("n", n, 1)
-        rng = arguments.torch_generator(generator, tokens.device)
+        check.integer("n", n, 1)
+        rng = check.torch_generator(generator, tokens.device)
         law = partial(next_token_probabilities, temperature=temperature, top_p=top_p)
         strings = tokens.new_full((len(tokens), len(cuts), n, self.length), self.end)
         for row, string in enumerate(tokens):
@@ -353,10 +353,10 @@ def chain_of_thought_curves(
     correct : (B,) bool array
         Whether the first answer is the right one, compared as stripped text without case.
     """
-    arguments.integer("n_samples", n_samples, 1)
+    check.integer("n_samples", n_samples, 1)
     if len(questions) == 0:
         raise ValueError("questions must hold at least one question")
-    rng = arguments.torch_generator(generator, lm.model.device)
+    rng = check.torch_generator(generator, lm.model.device)
     curves, correct = [], []
     for question in _track(questions, progress):
         asked = lm.after(question["question"], chat=chat)

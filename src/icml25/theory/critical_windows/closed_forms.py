@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, erf, erfc, erfcinv, erfinv, expit, gammaln, logit
 
+from icml25 import _arguments as check
 from icml25.theory.critical_windows import arguments
 from icml25.theory.critical_windows.mixtures import CriticalWindow, DiscreteMixture
 from icml25.theory.critical_windows.processes import MAX_STATES
@@ -59,7 +60,7 @@ def two_gaussian_tv(mu_norm: float, t: ArrayLike, *, complement: bool = False) -
     complement : bool
         Return 1 - TV, from erfc, which keeps its digits where TV rounds to 1.
     """
-    half = arguments.at_least_zero("mu_norm", mu_norm) * np.exp(-arguments.noise_levels(t)) / math.sqrt(2.0)
+    half = check.at_least_zero("mu_norm", mu_norm) * np.exp(-arguments.noise_levels(t)) / math.sqrt(2.0)
     return _shaped(erfc(half) if complement else erf(half))
 
 
@@ -100,8 +101,8 @@ def window_two_gaussians(mu_norm: float, eps: float, form: str = "paper", *, wei
     >>> round(window.t_after, 4), round(window.t_before, 4)
     (2.0496, 4.3687)
     """
-    log_mu = math.log(arguments.positive("mu_norm", mu_norm))
-    share, eps = arguments.open_unit("weight", weight), arguments.tolerance(eps)
+    log_mu = math.log(check.positive("mu_norm", mu_norm))
+    share, eps = check.open_unit("weight", weight), arguments.tolerance(eps)
     if form == "exact":
         _check_range(eps, 1.0 - share, f"t_before of form='exact' needs eps < 1 - weight = {1.0 - share:g}")
         t_after = log_mu - math.log(math.sqrt(2.0) * erfcinv(eps**2))
@@ -122,7 +123,7 @@ def speciation_time(top_eigenvalue: float) -> float:
     For two Gaussians at :math:`\pm\mu` with equal weights :math:`\lambda_{max} = 1 + |\mu|^2`, so it is ln|mu| to
     leading order and lies inside the window of :func:`window_two_gaussians`. (Biroli et al., 2024.)
     """
-    if not arguments.at_least_zero("top_eigenvalue", top_eigenvalue) >= 1.0:
+    if not check.at_least_zero("top_eigenvalue", top_eigenvalue) >= 1.0:
         raise ValueError(f"top_eigenvalue must be at least 1, the noise's variance, got {top_eigenvalue}")
     return 0.5 * math.log(top_eigenvalue)
 
@@ -152,7 +153,7 @@ def window_random_means(means: ArrayLike, i: int, eps: float) -> CriticalWindow:
     centres = np.asarray(means, dtype=np.float64)
     if centres.ndim != 2 or len(centres) < 2 or not np.isfinite(centres).all():
         raise ValueError(f"means must be a finite (K, d) array with K >= 2, got the shape {centres.shape}")
-    i, eps = arguments.integer("i", i, 0, len(centres) - 1), arguments.tolerance(eps)
+    i, eps = check.integer("i", i, 0, len(centres) - 1), arguments.tolerance(eps)
     distances = np.linalg.norm(np.delete(centres, i, 0) - centres[i], axis=1)
     if not distances.min() > 0.0:
         raise ValueError(f"means must be distinct: another one equals means[{i}]")
@@ -170,7 +171,7 @@ def random_means_width_limit(n_means: int, eps: float) -> float:
     >>> round(random_means_width_limit(8, 0.1), 4)
     4.0811
     """
-    arguments.integer("n_means", n_means, 2)
+    check.integer("n_means", n_means, 2)
     eps = arguments.tolerance(eps)
     return math.log(1.0 / eps) + 0.5 * math.log(8.0 * math.log(n_means / eps))
 
@@ -202,8 +203,8 @@ def window_masked_diracs(hamming: int, eps: float, form: str = "paper", *, weigh
     >>> round(window.t_after, 6), round(window.t_before, 6)
     (0.749894, 0.993437)
     """
-    arguments.integer("hamming", hamming, 1)
-    share, eps = arguments.open_unit("weight", weight), arguments.tolerance(eps)
+    check.integer("hamming", hamming, 1)
+    share, eps = check.open_unit("weight", weight), arguments.tolerance(eps)
     if form == "exact":
         _check_range(eps, 1.0 - share, f"t_before of form='exact' needs eps < 1 - weight = {1.0 - share:g}")
         merged = eps / (1.0 - share)
@@ -221,11 +222,11 @@ def masked_diracs_same(hamming: int, t: ArrayLike, *, weight: float = 0.5) -> fl
 
     With probability :math:`t^h` every telling place is masked and the string is drawn from the prior; else it is known.
     """
-    arguments.integer("hamming", hamming, 1)
+    check.integer("hamming", hamming, 1)
     level = arguments.noise_levels(t)
     if not (level <= 1.0).all():
         raise ValueError(f"t must lie in [0, 1], got {t!r}")
-    return _shaped(1.0 - (1.0 - arguments.open_unit("weight", weight)) * level**hamming)
+    return _shaped(1.0 - (1.0 - check.open_unit("weight", weight)) * level**hamming)
 
 
 # Examples 4 and 5: autoregression -------------------------------------------------------------------------------------
@@ -249,9 +250,9 @@ def branching_mixture(
         Weight of mode 0.
     """
     for name, count, least in (("shared", shared, 0), ("split", split, 1), ("after", after, 0)):
-        arguments.integer(name, count, least)
+        check.integer(name, count, least)
     arguments.states(2, shared + split + after, MAX_STATES)  # before the laws are made, which would fill the memory
-    if not 0.5 < arguments.number("agreement", agreement) <= 1.0:
+    if not 0.5 < check.number("agreement", agreement) <= 1.0:
         raise ValueError(f"agreement must lie in (0.5, 1], got {agreement}")
     fair = np.full(2, 0.5)
     rows = []
@@ -261,7 +262,7 @@ def branching_mixture(
         for token in [fair] * shared + [telling] * split + [fair] * after:
             law = np.kron(law, token)
         rows.append(law)
-    share = arguments.open_unit("weight", weight)
+    share = check.open_unit("weight", weight)
     return DiscreteMixture(np.array([share, 1.0 - share]), np.stack(rows), 2, shared + split + after)
 
 
@@ -303,7 +304,7 @@ def random_walk_same_mode(n: ArrayLike, delta: float, *, weight: float = 0.5) ->
         Weight of the upward mode.
     """
     evidence = math.log((0.5 + _bias(delta)) / (0.5 - delta))
-    offset = float(logit(arguments.open_unit("weight", weight)))
+    offset = float(logit(check.open_unit("weight", weight)))
     steps = _counts(n)
 
     def one(count: int) -> float:
@@ -353,9 +354,9 @@ def window_random_walk(
     >>> 3000 - exact.t_after
     1507.0
     """
-    arguments.integer("length", length, 1)
+    check.integer("length", length, 1)
     _bias(delta)
-    share, eps = arguments.open_unit("weight", weight), arguments.tolerance(eps)
+    share, eps = check.open_unit("weight", weight), arguments.tolerance(eps)
     if form == "paper":
         n_after = math.log(2.0 / eps**2) / (2.0 * delta**2)
         limit = 1e-3 * (0.25 - delta**2)
@@ -384,7 +385,7 @@ def concept_walk_affinity(alpha: float, cos: float, t: ArrayLike) -> float | Arr
 
     .. math:: \varphi(x) = \frac{2 + x}{(2 + x(1 + c)/2)(2 + x(1 - c)/2)}.
     """
-    strength = arguments.at_least_zero("alpha", alpha) * np.exp(-2.0 * arguments.noise_levels(t))
+    strength = check.at_least_zero("alpha", alpha) * np.exp(-2.0 * arguments.noise_levels(t))
     return _shaped(np.sqrt(2.0 * _phi(np.asarray(strength), _cosine(cos))))
 
 
@@ -409,7 +410,7 @@ def window_concept_walk(alpha: float, cos: float, eps: float) -> CriticalWindow:
     CriticalWindow
         ``exists=False`` if the concept is too weak for t_after >= 0.
     """
-    strength, c, eps = arguments.positive("alpha", alpha), _cosine(cos), arguments.tolerance(eps)
+    strength, c, eps = check.positive("alpha", alpha), _cosine(cos), arguments.tolerance(eps)
     _check_range(eps, math.sqrt(0.5), "phi reaches eps^2 only for eps < 1/sqrt 2 = 0.7071")
     # phi(x) = v is the quadratic v (1 - c^2)/4 x^2 + (2v - 1) x + (4v - 2) = 0 with one positive root.
     v = eps**2
@@ -480,19 +481,19 @@ def _counts(n: ArrayLike) -> NDArray[np.int64]:
 
 
 def _bias(delta: float) -> float:
-    if not 1e-100 < arguments.number("delta", delta) < 0.5:  # its square is divided by
+    if not 1e-100 < check.number("delta", delta) < 0.5:  # its square is divided by
         raise ValueError(f"delta must lie in (0, 1/2), got {delta}")
     return float(delta)
 
 
 def _cosine(cos: float) -> float:
-    if not -1.0 < arguments.number("cos", cos) < 1.0:
+    if not -1.0 < check.number("cos", cos) < 1.0:
         raise ValueError(f"cos must lie in (-1, 1), got {cos}")
     return float(cos)
 
 
 def _separation(value: float) -> float:
-    if not 0.0 < arguments.number("separation", value) < 2.0:
+    if not 0.0 < check.number("separation", value) < 2.0:
         raise ValueError(f"separation is a squared Hellinger distance in (0, 2), got {value}")
     return float(value)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from icml25.theory.critical_windows import arguments
+from icml25 import _arguments as check
 
 __all__ = [
     "MarkovChain",
@@ -101,7 +101,7 @@ def recall_at_fpr(scores_pos: object, scores_neg: object, fpr: float = 0.01) -> 
             raise ValueError(f"{name} must be a non-empty 1-D array, got the shape {scores.shape}")
         if np.isnan(scores).any():
             raise ValueError(f"{name} holds NaN")
-    fpr = arguments.open_unit("fpr", fpr)
+    fpr = check.open_unit("fpr", fpr)
     # The small lift keeps floor on the exact value; a rate of almost 1 leaves the lowest negative as the threshold.
     allowed = min(int(np.floor(fpr * len(negatives) + 1e-9)), len(negatives) - 1)
     if fpr * len(negatives) + 1e-9 < 1.0:
@@ -149,18 +149,18 @@ class MarkovChain:
         floor: float = 0.1,
     ) -> MarkovChain:
         """Uniform start, rows ``(1 - floor) * Dirichlet(concentration) + floor / n_tokens``."""
-        rng = arguments.numpy_generator(seed)
-        arguments.integer("n_tokens", n_tokens, 1)
-        arguments.positive("concentration", concentration)
-        arguments.between("floor", floor, 0.0, 1.0)
+        rng = check.numpy_generator(seed)
+        check.integer("n_tokens", n_tokens, 1)
+        check.positive("concentration", concentration)
+        check.between("floor", floor, 0.0, 1.0)
         rows = rng.dirichlet(np.full(n_tokens, concentration), n_tokens)
         return cls(np.full(n_tokens, 1.0 / n_tokens), (1.0 - floor) * rows + floor / n_tokens)
 
     def sample(self, n: int, length: int, seed: int | np.random.Generator) -> NDArray[np.int64]:
         """Draw (n, length) strings."""
-        rng = arguments.numpy_generator(seed)
-        arguments.integer("n", n, 1)
-        arguments.integer("length", length, 1)
+        rng = check.numpy_generator(seed)
+        check.integer("n", n, 1)
+        check.integer("length", length, 1)
         last = len(self.initial) - 1
         ladder, first = self.transition.cumsum(1), self.initial.cumsum()
         strings = np.empty((n, length), dtype=np.int64)
@@ -190,7 +190,7 @@ def contaminated_log_prob(logp_benign: object, logp_harmful: object, share: floa
     benign, harmful = _log_probs("logp_benign", logp_benign), _log_probs("logp_harmful", logp_harmful)
     if benign.shape != harmful.shape:
         raise ValueError(f"logp_benign and logp_harmful differ in shape: {benign.shape} and {harmful.shape}")
-    share = arguments.open_unit("share", share)
+    share = check.open_unit("share", share)
     return np.asarray(np.logaddexp(np.log1p(-share) + benign, np.log(share) + harmful))
 
 

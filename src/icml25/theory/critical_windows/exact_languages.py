@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from icml25.theory.critical_windows import arguments
+from icml25 import _arguments as check
 from icml25.theory.critical_windows.language import CausalLM, suffix_curve
 
 __all__ = ["NoisyAdder", "StructuredLanguage", "direct_answer_curve"]
@@ -69,7 +69,7 @@ class StructuredLanguage:
         if self.level not in ("word", "char"):
             raise ValueError(f"level must be 'word' or 'char', got {self.level!r}")
         for name in ("first", "stay"):
-            arguments.open_unit(name, getattr(self, name))
+            check.open_unit(name, getattr(self, name))
 
     @cached_property
     def fillings(self) -> NDArray[np.int64]:
@@ -143,13 +143,13 @@ class StructuredLanguage:
     def sample(self, n: int, seed: int | torch.Generator) -> Tensor:
         """Draw (n, T) strings; this is a ``draw`` for :func:`train_lm`."""
         law = torch.from_numpy(self.law)
-        arguments.integer("n", n, 1)
-        chosen = torch.multinomial(law, n, replacement=True, generator=arguments.torch_generator(seed))
+        check.integer("n", n, 1)
+        chosen = torch.multinomial(law, n, replacement=True, generator=check.torch_generator(seed))
         return torch.from_numpy(self.strings)[chosen]
 
     def decode(self, tokens: object) -> str:
         """Text of one string."""
-        tokens = arguments.whole_numbers("tokens", tokens)
+        tokens = check.whole_numbers("tokens", tokens)
         if tokens.ndim != 1 or (tokens.size and not 0 <= tokens.min() <= tokens.max() < len(self.vocabulary)):
             raise ValueError(f"tokens must be one string of symbols in 0..{len(self.vocabulary) - 1}, got {tokens}")
         separator = " " if self.level == "word" else ""
@@ -185,13 +185,13 @@ class NoisyAdder:
     noise: float = 0.12
 
     def __post_init__(self) -> None:
-        arguments.integer("n_steps", self.n_steps, 1)
-        arguments.integer("modulus", self.modulus, 2)
-        arguments.between("noise", self.noise, 0.0, 1.0)
+        check.integer("n_steps", self.n_steps, 1)
+        check.integer("modulus", self.modulus, 2)
+        check.between("noise", self.noise, 0.0, 1.0)
 
     def kernel(self, steps: int) -> Array:
         """Law of the sum of ``steps`` slips modulo m, (m,): the cyclic convolution power of one slip's law."""
-        arguments.integer("steps", steps, 0)
+        check.integer("steps", steps, 0)
         m = self.modulus
         slip = np.full(m, self.noise / (m - 1))
         slip[0] = 1.0 - self.noise
@@ -200,21 +200,21 @@ class NoisyAdder:
 
     def questions(self, n: int, seed: int | torch.Generator) -> Tensor:
         """Uniform (n, n_steps) addends."""
-        shape = (arguments.integer("n", n, 1), self.n_steps)
-        return torch.randint(self.modulus, shape, generator=arguments.torch_generator(seed))
+        shape = (check.integer("n", n, 1), self.n_steps)
+        return torch.randint(self.modulus, shape, generator=check.torch_generator(seed))
 
     def sample(self, n: int, seed: int | torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw ``n`` chains and their questions, (n, n_steps) each; this is a ``draw`` for :func:`train_lm`."""
-        generator = arguments.torch_generator(seed)
+        generator = check.torch_generator(seed)
         addends = self.questions(n, generator)
         return self.resample(addends, torch.zeros_like(addends), 0, 1, generator)[:, 0], addends
 
     def resample(self, addends: Tensor, chain: Tensor, kept: int, n: int, seed: int | torch.Generator) -> Tensor:
         """Go on from the first ``kept`` partial sums by the true process: (B, n, n_steps) chains."""
-        arguments.integer("kept", kept, 0, self.n_steps)
-        arguments.integer("n", n, 1)
+        check.integer("kept", kept, 0, self.n_steps)
+        check.integer("n", n, 1)
         self._check(addends, chain)
-        generator, m = arguments.torch_generator(seed), self.modulus
+        generator, m = check.torch_generator(seed), self.modulus
         shape = (len(addends), n, self.n_steps - kept)
         slips = torch.randint(1, m, shape, generator=generator)
         slips = slips * (torch.rand(shape, generator=generator, dtype=torch.float64) < self.noise)
@@ -263,7 +263,7 @@ class NoisyAdder:
         context : (n, n_steps + 1) tensor
             The addends, and m beside the answer.
         """
-        generator = arguments.torch_generator(seed)
+        generator = check.torch_generator(seed)
         chain, addends = self.sample(n, generator)
         kept = torch.randint(self.n_steps + 1, (n, 1), generator=generator)
         hidden = torch.arange(self.n_steps) >= kept
@@ -275,7 +275,7 @@ class NoisyAdder:
         return tokens, nn.functional.pad(addends, (0, 1), value=self.modulus)
 
     def _check(self, addends: object, chain: object) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        a, c = (arguments.whole_numbers(name, value) for name, value in (("addends", addends), ("chain", chain)))
+        a, c = (check.whole_numbers(name, value) for name, value in (("addends", addends), ("chain", chain)))
         if a.ndim != 2 or a.shape != c.shape or a.shape[1] != self.n_steps:
             raise ValueError(f"addends and chain must be (B, {self.n_steps}), got {a.shape} and {c.shape}")
         for name, value in (("addends", a), ("chain", c)):

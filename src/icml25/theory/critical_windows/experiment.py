@@ -29,6 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from icml25 import _arguments as check
 from icml25.theory.critical_windows import arguments
 
 __all__ = [
@@ -143,12 +144,12 @@ def forward_reverse_curve(
         raise ValueError(f"x must be one sample (d,) or a batch (B, d) of at least one, got {tuple(x.shape)}")
     if not bool(torch.isfinite(x).all()):
         raise ValueError("x must be finite")
-    arguments.integer("n_samples", n_samples, 1)
-    arguments.integer("chunk", chunk, 1)
+    check.integer("n_samples", n_samples, 1)
+    check.integer("chunk", chunk, 1)
     grid = np.asarray(levels, dtype=np.float64)
     if grid.ndim != 1 or grid.size == 0 or np.isnan(grid).any():
         raise ValueError(f"levels must be a non-empty list of numbers, got {levels}")
-    rng = arguments.torch_generator(generator, x.device)
+    rng = check.torch_generator(generator, x.device)
     batch = x[None] if x.ndim == 1 else x
     wanted = _labels(feature, batch)
     at_once = getattr(sampler, "resample_levels", None)
@@ -342,7 +343,7 @@ def fraction_cuts(length: int, fractions: Sequence[float] = (0.05, 0.1, 0.3, 0.5
     >>> fraction_cuts(35)
     [1, 3, 10, 17, 24, 31]
     """
-    arguments.integer("length", length, 1)
+    check.integer("length", length, 1)
     if len(fractions) == 0 or not all(0.0 <= f <= 1.0 for f in fractions):
         raise ValueError(f"fractions must lie in [0, 1], at least one of them, got {list(fractions)}")
     # 0.7 * 10 is 7.000000000000001 but 0.29 * 100 is 28.999999999999996: the small lift keeps floor on the exact value.
@@ -362,9 +363,9 @@ def _curve(prob: object) -> Array:
 
 
 def _check_thresholds(jump: float, max_drop: float | None) -> None:
-    arguments.between("jump", jump, 0.0, 1.0)
+    check.between("jump", jump, 0.0, 1.0)
     if max_drop is not None:
-        arguments.between("max_drop", max_drop, 0.0, 1.0)
+        check.between("max_drop", max_drop, 0.0, 1.0)
 
 
 def _ratio(part: int, whole: int) -> float:
@@ -413,10 +414,10 @@ class GaussianMixtureSampler:
         weights = torch.as_tensor(weights).to(means)
         if weights.shape != (len(means),) or not bool((weights >= 0).all()) or abs(float(weights.sum()) - 1.0) > 1e-5:
             raise ValueError(f"weights must be non-negative and sum to 1 (got sum={float(weights.sum()):g})")
-        var = arguments.positive("var", var)
+        var = check.positive("var", var)
         if method not in ("exact", "sde"):
             raise ValueError(f"method must be 'exact' or 'sde', got {method!r}")
-        arguments.integer("n_steps", n_steps, 1)
+        check.integer("n_steps", n_steps, 1)
         self.means, self.weights, self.var = means, weights, var
         self.method, self.n_steps = method, n_steps
         self._half_norms = 0.5 * means.square().sum(1)
@@ -482,7 +483,7 @@ class GaussianMixtureSampler:
         return x
 
     def _noise(self, t: float) -> tuple[float, float]:
-        if not arguments.number("t", t) >= 0.0:
+        if not check.number("t", t) >= 0.0:
             raise ValueError(f"t must lie in [0, inf], got {t}")
         shrink = math.exp(-t)
         return shrink, shrink**2 * self.var + 1.0 - shrink**2
@@ -505,7 +506,7 @@ class ExactDenoiser:
     """
 
     def __init__(self, strings: Tensor, weights: Tensor, alphabet: int) -> None:
-        arguments.integer("alphabet", alphabet, 1)
+        check.integer("alphabet", alphabet, 1)
         arguments.tokens("strings", strings, alphabet)
         if strings.ndim != 2 or weights.shape != strings.shape[:1]:
             raise ValueError(f"need (N, T) strings, N weights, got {tuple(strings.shape)} and {tuple(weights.shape)}")
@@ -550,13 +551,13 @@ class MaskingSampler:
     stochastic = True
 
     def __init__(self, denoiser: Callable[[Tensor], Tensor], mask: int, per_step: int = 1) -> None:
-        arguments.integer("per_step", per_step, 1)
-        self._check_mask(arguments.integer("mask", mask, -(2**62)), getattr(denoiser, "alphabet", 0))
+        check.integer("per_step", per_step, 1)
+        self._check_mask(check.integer("mask", mask, -(2**62)), getattr(denoiser, "alphabet", 0))
         self.denoiser, self.mask, self.per_step = denoiser, mask, per_step
 
     def degrade(self, x: Tensor, t: float, generator: torch.Generator) -> Tensor:
         """See :class:`Sampler`; t in [0, 1] is the probability of a mask."""
-        arguments.between("t", t, 0.0, 1.0)
+        check.between("t", t, 0.0, 1.0)
         hidden = torch.rand(x.shape, dtype=torch.float64, device=x.device, generator=generator) < t
         return x.masked_fill(hidden, self.mask)
 

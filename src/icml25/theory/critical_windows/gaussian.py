@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
+from icml25 import _arguments as check
 from icml25.theory.critical_windows import arguments
 
 __all__ = [
@@ -86,10 +87,10 @@ def gaussian_mixture_posterior(
     if not np.isfinite(rows).all() or not np.isfinite(centres).all():
         raise ValueError("y and means must be finite")
     equal = np.full(len(centres), 1.0 / len(centres))
-    share = equal if weights is None else arguments.law("weights", weights, len(centres))
-    arguments.integer("chunk_bytes", chunk_bytes, 1)
-    arguments.number("var", var)
-    if not arguments.number("t", t) >= 0.0:
+    share = equal if weights is None else check.law("weights", weights, len(centres))
+    check.integer("chunk_bytes", chunk_bytes, 1)
+    check.number("var", var)
+    if not check.number("t", t) >= 0.0:
         raise ValueError(f"t must lie in [0, inf], got {t}")
     shrink = math.exp(-t)
     spread = shrink**2 * var - math.expm1(-2.0 * t)
@@ -176,7 +177,7 @@ def two_gaussian_distance(
     if target not in ("component", "mixture"):
         raise ValueError(f"target must be 'component' or 'mixture', got {target!r}")
     level = float(arguments.noise_levels(t))
-    arguments.integer("n_grid", n_grid, 2)
+    check.integer("n_grid", n_grid, 2)
     # Nine standard deviations around each mode: between modes that lie farther apart there is no mass to resolve.
     reach = np.linspace(-9.0, 9.0, n_grid)
     pieces = [reach - mu_norm, reach + mu_norm] if mu_norm > 9.0 else [reach * (mu_norm + 9.0) / 9.0]
@@ -226,12 +227,12 @@ def two_gaussian_monte_carlo(
     mu = np.asarray(direction, dtype=np.float64)
     if mu.ndim != 1 or mu.size == 0 or not np.isfinite(mu).all():
         raise ValueError(f"direction must be a finite vector, got the shape {mu.shape}")
-    arguments.integer("n_samples", n_samples, 2)
-    arguments.integer("chunk_bytes", chunk_bytes, 1)
+    check.integer("n_samples", n_samples, 2)
+    check.integer("chunk_bytes", chunk_bytes, 1)
     _check_pair(float(np.linalg.norm(mu)), weight)
     level = float(arguments.noise_levels(t))
     shrink, noise = math.exp(-level), math.sqrt(-math.expm1(-2.0 * level))
-    rng = arguments.numpy_generator(seed)
+    rng = check.numpy_generator(seed)
     rows = max(1, chunk_bytes // (16 * mu.size))
     block = np.empty((min(rows, n_samples), mu.size))
     extra = np.empty_like(block)
@@ -257,12 +258,12 @@ def _standard_normal(n_nodes: int) -> tuple[Array, Array]:
     The integrands are Gaussians times steep sigmoids, whose poles lie close to the real line: there equally spaced
     nodes converge faster than those of Gauss-Hermite.
     """
-    arguments.integer("n_nodes", n_nodes, 2)
+    check.integer("n_nodes", n_nodes, 2)
     nodes = np.linspace(-10.0, 10.0, n_nodes)
     weights = np.exp(-0.5 * nodes**2)
     return nodes, weights / weights.sum()
 
 
 def _check_pair(mu_norm: float, weight: float) -> None:
-    arguments.between("mu_norm", mu_norm, 0.0, 1e100)  # its square must not overflow
-    arguments.open_unit("weight", weight)
+    check.between("mu_norm", mu_norm, 0.0, 1e100)  # its square must not overflow
+    check.open_unit("weight", weight)

@@ -28,7 +28,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.special import erf
 
-from icml25.theory.critical_windows import arguments
+from icml25 import _arguments as check
 from icml25.theory.critical_windows.distances import total_variation
 from icml25.theory.critical_windows.mixtures import (
     DiscreteMixture,
@@ -246,7 +246,7 @@ def corollary2_eps(eps: float, delta: float) -> float:
     ValueError
         If eps or delta lies outside [0, 1].
     """
-    return arguments.between("eps", eps, 0.0, 1.0) + math.sqrt(arguments.between("delta", delta, 0.0, 1.0))
+    return check.between("eps", eps, 0.0, 1.0) + math.sqrt(check.between("delta", delta, 0.0, 1.0))
 
 
 # Distances to build trees from ----------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def gaussian_distances(means: ArrayLike, weights: ArrayLike | None = None) -> tu
     if centres.ndim != 2 or not np.isfinite(centres).all():
         raise ValueError(f"means must be a finite (K, d) array, got the shape {centres.shape}")
     equal = np.full(len(centres), 1.0 / max(1, len(centres)))
-    share = arguments.law("weights", equal if weights is None else weights, len(centres))
+    share = check.law("weights", equal if weights is None else weights, len(centres))
     if not (share > 0.0).all():
         raise ValueError("weights must be positive: a tree has a leaf for every feature")
     apart = np.linalg.norm(centres[:, None] - centres[None], axis=-1)
@@ -304,5 +304,5 @@ def _increasing(levels: Sequence[float] | Array) -> Array:
 
 
 def _check_eps(eps: float) -> None:
-    if not 0.0 <= arguments.number("eps", eps) < 1.0:
+    if not 0.0 <= check.number("eps", eps) < 1.0:
         raise ValueError(f"eps must lie in [0, 1), got {eps}")

@@ -23,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from icml25 import _arguments as check
 from icml25.theory.critical_windows import arguments
 
 __all__ = [
@@ -67,7 +68,7 @@ class CausalLM(nn.Module, ABC):
             ("width", width, 1),
             ("context_size", context_size, 0),
         ):
-            arguments.integer(name, value, low)
+            check.integer(name, value, low)
         self.vocab_size, self.length, self.context_size = vocab_size, length, context_size
         self.embedding = nn.Embedding(vocab_size + 1, width)
         self.context_embedding = nn.Embedding(context_size, width) if context_size else None
@@ -238,7 +239,7 @@ class TinyLM(CausalLM):
         with torch.random.fork_rng(devices=[]):
             super().__init__(vocab_size, length, width=hidden, context_size=context_size)
             self.gru = nn.GRU(hidden, hidden, batch_first=True)
-        bound, generator = hidden**-0.5, arguments.torch_generator(seed)
+        bound, generator = hidden**-0.5, check.torch_generator(seed)
         with torch.no_grad():
             for name, parameter in self.named_parameters():
                 if "embedding" in name:
@@ -280,9 +281,9 @@ class TinyTransformer(CausalLM):
         context_size: int = 0,
         seed: int | torch.Generator = 0,
     ) -> None:
-        arguments.integer("heads", heads, 1)
-        arguments.integer("layers", layers, 1)
-        if arguments.integer("width", width, 1) % heads:
+        check.integer("heads", heads, 1)
+        check.integer("layers", layers, 1)
+        if check.integer("width", width, 1) % heads:
             raise ValueError(f"width must be a multiple of heads, got width={width}, heads={heads}")
         with torch.random.fork_rng(devices=[]):  # as for the GRU
             super().__init__(vocab_size, length, width=width, context_size=context_size)
@@ -290,7 +291,7 @@ class TinyTransformer(CausalLM):
             self.blocks = nn.ModuleList(_Block(width, heads) for _ in range(layers))
         self.heads = heads
         self.norm = nn.LayerNorm(width)
-        generator = arguments.torch_generator(seed)
+        generator = check.torch_generator(seed)
         with torch.no_grad():
             for name, parameter in self.named_parameters():
                 if parameter.ndim == 1:
@@ -381,11 +382,11 @@ def train_lm(
     RuntimeError
         If the loss stops being finite.
     """
-    arguments.integer("steps", steps, 1)
-    arguments.integer("batch_size", batch_size, 1)
-    arguments.positive("lr", lr)
-    arguments.at_least_zero("lr_final", lr if lr_final is None else lr_final)
-    generator = arguments.torch_generator(seed)
+    check.integer("steps", steps, 1)
+    check.integer("batch_size", batch_size, 1)
+    check.positive("lr", lr)
+    check.at_least_zero("lr_final", lr if lr_final is None else lr_final)
+    generator = check.torch_generator(seed)
     device = model.head.weight.device
     optimiser = torch.optim.Adam(model.parameters(), lr=lr)
     lr_final = lr if lr_final is None else lr_final
@@ -431,9 +432,9 @@ def next_token_probabilities(logits: Tensor, temperature: float = 1.0, top_p: fl
     >>> next_token_probabilities(torch.tensor([0.5, 0.3, 0.2]).log(), top_p=0.7)
     tensor([0.6250, 0.3750, 0.0000], dtype=torch.float64)
     """
-    if not 0.0 <= arguments.number("temperature", temperature) < math.inf:
+    if not 0.0 <= check.number("temperature", temperature) < math.inf:
         raise ValueError(f"temperature must be finite and at least 0, got {temperature}")
-    if not 0.0 < arguments.number("top_p", top_p) <= 1.0:
+    if not 0.0 < check.number("top_p", top_p) <= 1.0:
         raise ValueError(f"top_p must lie in (0, 1], got {top_p}")
     peak = logits.max(-1, keepdim=True).values
     if not bool(torch.isfinite(peak).all()):
@@ -500,7 +501,7 @@ def resample_cuts(
     RuntimeError
         If the network returns non-finite logits.
     """
-    cuts = [arguments.integer("an entry of cuts", cut, -(2**62)) for cut in cuts]
+    cuts = [check.integer("an entry of cuts", cut, -(2**62)) for cut in cuts]
     arguments.tokens("tokens", tokens, model.vocab_size)
     if tokens.ndim != 2 or tokens.shape[1] > model.length:
         raise ValueError(f"tokens must be (B, T) with T <= {model.length}, got {tuple(tokens.shape)}")
@@ -511,9 +512,9 @@ def resample_cuts(
         raise ValueError(f"cuts must be non-empty and strictly increasing, got {cuts}")
     if cuts[0] < 0 or cuts[-1] > tokens.shape[1]:
         raise ValueError(f"cuts must lie in 0..{tokens.shape[1]}, got {cuts}")
-    arguments.integer("n", n, 1)
-    arguments.integer("chunk", chunk, 1)
-    generator = arguments.torch_generator(generator, tokens.device)
+    check.integer("n", n, 1)
+    check.integer("chunk", chunk, 1)
+    generator = check.torch_generator(generator, tokens.device)
     law = partial(next_token_probabilities, temperature=temperature, top_p=top_p)
     parts = []
     for start in range(0, len(tokens), chunk):
@@ -640,7 +641,7 @@ def choice_jump_report(log_prob: object, choices: object) -> dict[str, NDArray[A
     rises = -_log_probabilities(log_prob)
     if not np.isfinite(rises).all():
         raise ValueError("log_prob must be finite: an impossible token has no share of the rise")
-    where = arguments.whole_numbers("choices", choices)
+    where = check.whole_numbers("choices", choices)
     if rises.ndim != 2 or where.ndim not in (1, 2):
         raise ValueError(f"log_prob must be (B, T) and choices (B, J) or (J,), got {rises.shape} and {where.shape}")
     where = np.broadcast_to(where, (len(rises), where.shape[-1]))

@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25 import _arguments as check
 from icml25.theory.critical_windows import arguments
 from icml25.theory.critical_windows.distances import (
     lemma1_bound,
@@ -95,9 +96,9 @@ class DiscreteMixture:
     length: int
 
     def __post_init__(self) -> None:
-        weights = arguments.law("weights", self.weights)
-        alphabet = arguments.integer("alphabet", self.alphabet, 1)
-        states = arguments.states(alphabet, arguments.integer("length", self.length, 1), MAX_STATES)
+        weights = check.law("weights", self.weights)
+        alphabet = check.integer("alphabet", self.alphabet, 1)
+        states = arguments.states(alphabet, check.integer("length", self.length, 1), MAX_STATES)
         components = np.array(self.components, dtype=np.float64)
         if components.shape != (len(weights), states):
             raise ValueError(f"components must have the shape {(len(weights), states)}, got {components.shape}")
@@ -251,7 +252,7 @@ def theorem2_bound(eps: float, weight_ratio: float, form: str = "paper") -> floa
     >>> round(theorem2_bound(0.1, 1.0), 5), round(theorem2_bound(0.1, 1.0, form="sharp"), 5)
     (0.17071, 0.10995)
     """
-    ratio = arguments.at_least_zero("weight_ratio", weight_ratio)
+    ratio = check.at_least_zero("weight_ratio", weight_ratio)
     return float(_bound(np.float64(arguments.tolerance(eps)), ratio, form))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from icml25 import _arguments as check
 from icml25.theory.critical_windows import arguments
 
 __all__ = [
@@ -77,7 +78,7 @@ class CoordinateMasking:
         _check_space(length, alphabet)
         self.length, self.alphabet = length, alphabet
         self.masks = tuple(
-            frozenset(arguments.integer("a coordinate of masks", i, -(2**62)) for i in mask) for mask in masks
+            frozenset(check.integer("a coordinate of masks", i, -(2**62)) for i in mask) for mask in masks
         )
         if not self.masks or not frozenset().union(*self.masks) <= set(range(length)):
             raise ValueError(f"masks must be a non-empty list of sets out of 0..{length - 1}, got {masks}")
@@ -177,7 +178,7 @@ class RandomMasking:
     def __init__(self, length: int, alphabet: int, n_levels: int = 21) -> None:
         _check_space(length, alphabet)
         _check_space(length, alphabet + 1)
-        arguments.integer("n_levels", n_levels, 2)
+        check.integer("n_levels", n_levels, 2)
         self.length, self.alphabet = length, alphabet
         self.levels = np.linspace(0.0, 1.0, n_levels)
 
@@ -213,11 +214,11 @@ class RandomMasking:
         return product
 
     def _check_level(self, t: float) -> None:
-        arguments.between("t", t, 0.0, 1.0)
+        check.between("t", t, 0.0, 1.0)
 
 
 def _check_space(length: int, alphabet: int) -> None:
-    arguments.states(arguments.integer("alphabet", alphabet, 2), arguments.integer("length", length, 1), MAX_STATES)
+    arguments.states(check.integer("alphabet", alphabet, 2), check.integer("length", length, 1), MAX_STATES)
 
 
 def _check_outcomes(name: str, values: Array, count: int) -> None:

@@ -23,7 +23,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from icml25.theory.critical_windows import arguments
+from icml25 import _arguments as check
 from icml25.theory.critical_windows.mixtures import CriticalWindow
 
 __all__ = ["all_or_nothing_threshold", "sparse_regression_overlap", "window_all_or_nothing"]
@@ -54,8 +54,8 @@ def window_all_or_nothing(n_examples: int, size: int, sparsity: int, noise_var: 
     ValueError
         If delta lies outside (0, 1) or N < 1.
     """
-    delta = arguments.open_unit("delta", delta)
-    arguments.integer("n_examples", n_examples, 1)
+    delta = check.open_unit("delta", delta)
+    check.integer("n_examples", n_examples, 1)
     star = all_or_nothing_threshold(size, sparsity, noise_var)
     hidden = n_examples + 2.0
     return CriticalWindow.from_formula(hidden - (1.0 + delta) * star, hidden - (1.0 - delta) * star, delta)
@@ -110,13 +110,13 @@ def sparse_regression_overlap(
         ("n_draws", n_draws, 2),
         ("chunk_bytes", chunk_bytes, 1),
     ):
-        arguments.integer(name, number, least)
+        check.integer(name, number, least)
     # C(s, k) >= (s / k)^k for k <= s / 2: a number of millions of digits is never computed.
     few = min(sparsity, size - sparsity)
     count = math.comb(size, few) if few == 0 or few * math.log(size / few) < 40.0 else math.inf
     if count > _MAX_SUPPORTS:
         raise ValueError(f"enumeration needs {count} supports, more than {_MAX_SUPPORTS}")
-    rng = arguments.numpy_generator(seed)
+    rng = check.numpy_generator(seed)
     count = int(count)
     supports = np.array(list(combinations(range(size), sparsity)))
     shared = (supports < sparsity).sum(1) / sparsity
@@ -145,7 +145,7 @@ def _track(items: range, progress: bool) -> Iterable[int]:
 
 
 def _check(size: int, sparsity: int, noise_var: float) -> None:
-    arguments.integer("size", size, 1)
-    if not 1 <= arguments.integer("sparsity", sparsity, 1) <= size:
+    check.integer("size", size, 1)
+    if not 1 <= check.integer("sparsity", sparsity, 1) <= size:
         raise ValueError(f"need 1 <= sparsity <= size, got sparsity={sparsity}, size={size}")
-    arguments.positive("noise_var", noise_var)
+    check.positive("noise_var", noise_var)

@@ -1,65 +1,21 @@
-"""What every public function of this package asks of its arguments, and the words in which it refuses them."""
+"""What this method asks of its arguments beyond what every method does."""
 
 from __future__ import annotations
 
-import operator
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-
-def integer(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """``value`` as an int in [least, most]; a bool or a float is refused, also a whole one."""
-    if isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be an integer, got the bool {value}")
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
-    if most is not None and not least <= number <= most:
-        raise ValueError(f"{name} must lie in [{least}, {most}], got {number}")
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}, got {number}")
-    return number
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a real number, got {value!r}")
-    return float(value)
-
-
-def real(name: str, value: Any) -> float:
-    """``value`` as a finite float; a bool, a string, an array or a tensor is refused."""
-    number = _number(name, value)
-    if not np.isfinite(number):
-        raise ValueError(f"{name} must be finite, got {value}")
-    return number
-
-
-def positive(name: str, value: Any) -> float:
-    """``value`` as a finite float above 0."""
-    number = _number(name, value)
-    if not 0 < number < np.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-    return number
+from icml25 import _arguments as check
 
 
 def weight(alpha: float | None, eta: float, steps: float) -> float:
     """The weight alpha in (0, 1]; by default min(1, 1 / (eta sqrt(steps)))."""
-    value = min(1.0, 1.0 / (eta * float(np.sqrt(steps)))) if alpha is None else _number("alpha", alpha)
+    value = min(1.0, 1.0 / (eta * float(np.sqrt(steps)))) if alpha is None else check.number("alpha", alpha)
     if not 0 < value <= 1:
         raise ValueError(f"alpha must lie in (0, 1], got {value} with eta={eta}")
     return value
-
-
-def generator(seed: Any) -> np.random.Generator:
-    """Generator of an int seed, or the Generator itself; None, a seed that no one could repeat, is refused."""
-    if isinstance(seed, np.random.Generator):
-        return seed
-    return np.random.default_rng(integer("seed", seed, 0))
 
 
 def point(name: str, w: ArrayLike, dim: int) -> NDArray[np.float64]:

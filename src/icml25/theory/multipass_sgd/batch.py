@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from icml25 import _arguments as check
 from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray
 from icml25.theory.multipass_sgd.steering import MultiPassInstance, default_steering_steps
@@ -58,15 +59,15 @@ def steering_grid(
         raise ValueError(f"etas must be positive and finite, at least one in a row, got {step}")
     if rounds.ndim != 1 or rounds.size < 1 or not np.issubdtype(rounds.dtype, np.integer) or (rounds < 2).any():
         raise ValueError(f"passes must be integers of at least 2, at least one in a row, got {rounds}")
-    n = arguments.integer("n", n, 1)
+    n = check.integer("n", n, 1)
     if n * (int(rounds.min()) - 1) < 16:
         raise ValueError(f"n must leave at least 16 steps after the first pass, got n={n}, passes={rounds.min()}")
     if steps is not None:
-        steps = arguments.integer("steps", steps, 0)
+        steps = check.integer("steps", steps, 0)
     lengths = [default_steering_steps(n * (int(k) - 1)) for k in rounds]
     width = max(lengths)
     support = np.full((len(rounds), width), -1, dtype=np.int8)  # -1: no such coordinate in this cell
-    rng = arguments.generator(seed)
+    rng = check.numpy_generator(seed)
     for row, p in enumerate(lengths):
         support[row, :p] = 0
         support[row, rng.permutation(p)[: 7 * p // 16]] = 1

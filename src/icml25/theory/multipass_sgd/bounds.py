@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 from scipy.stats import binom
 
+from icml25 import _arguments as check
 from icml25.theory.multipass_sgd import arguments
 
 __all__ = [
@@ -30,16 +31,16 @@ _KINDS = ("single", "multi", "without_replacement", "with_replacement", "one_pas
 def _check(kind: str, n: int, passes: float, eta: float, **scales: float) -> None:
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {_KINDS}, got {kind!r}")
-    arguments.integer("n", n, 1)
+    check.integer("n", n, 1)
     # With replacement a run may stop anywhere, so there K = T / n need not be an integer, nor reach one.
     if kind == "with_replacement":
-        arguments.positive("passes", passes)
-    elif arguments.real("passes", passes) < 1:
+        check.positive("passes", passes)
+    elif check.real("passes", passes) < 1:
         raise ValueError(f"passes must be at least 1, got {passes}")
     if kind == "one_pass" and passes != 1:
         raise ValueError(f"passes must be 1 for kind 'one_pass', got {passes}")
     for name, value in {"eta": eta, **scales}.items():
-        arguments.positive(name, value)
+        check.positive(name, value)
 
 
 def stability_bound(kind: str, n: int, passes: float, eta: float, *, G: float = 1.0) -> float:
@@ -132,8 +133,8 @@ def excess_formula(t: ArrayLike, n: int, p: int, eta: float, alpha: float) -> ND
     >>> excess_formula([48, 57, 58, 64, 96], n=48, p=16, eta=0.1, alpha=1.0)
     array([0.        , 0.        , 0.00357143, 0.025     , 0.025     ])
     """
-    n, p = arguments.integer("n", n, 0), arguments.integer("p, the number of steering steps,", p, 0)
-    eta = arguments.positive("eta", eta)
+    n, p = check.integer("n", n, 0), check.integer("p, the number of steering steps,", p, 0)
+    eta = check.positive("eta", eta)
     alpha = arguments.weight(alpha, eta, 1.0)
     time = np.asarray(t)
     if not np.issubdtype(time.dtype, np.integer) or (time < 0).any():
@@ -147,7 +148,7 @@ def excess_formula(t: ArrayLike, n: int, p: int, eta: float, alpha: float) -> ND
 
 def suffix_lower_bound(memorise: int, eta: float, alpha: float) -> float:
     r"""The paper's bound for every suffix average of the two-pass run, :math:`\frac{\eta\alpha}{64}\sqrt{\tau_e/3}`."""
-    memorise, eta = arguments.integer("memorise", memorise, 1), arguments.positive("eta", eta)
+    memorise, eta = check.integer("memorise", memorise, 1), check.positive("eta", eta)
     return float(eta * arguments.weight(alpha, eta, 1.0) / 64.0 * np.sqrt(memorise / 3.0))
 
 
@@ -159,7 +160,7 @@ def bad_vector_probability(seen: int, log2_size: float) -> float:
     >>> round(bad_vector_probability(8, 8), 4), round(bad_vector_probability(10**6, 10**6 + 2), 4)
     (0.6328, 0.9817)
     """
-    seen, log2_size = arguments.integer("seen", seen, 0), arguments.real("log2_size", log2_size)
+    seen, log2_size = check.integer("seen", seen, 0), check.real("log2_size", log2_size)
     if log2_size < 0:
         raise ValueError(f"log2_size must be at least 0, got {log2_size}")
     if seen == 0:
@@ -180,7 +181,7 @@ def coupon_all_seen_probability(n: int, m: int) -> float:
     >>> coupon_all_seen_probability(2, 3)
     0.75
     """
-    n, m = arguments.integer("n", n, 1), arguments.integer("m", m, 0)
+    n, m = check.integer("n", n, 1), check.integer("m", m, 0)
     if m < n:
         return 0.0
     if n == 1:
@@ -219,7 +220,7 @@ def coupon_unseen_law(n: int, m: int) -> NDArray[np.float64]:
     >>> coupon_unseen_law(2, 3)
     array([0.75, 0.25, 0.  ])
     """
-    n, m = arguments.integer("n", n, 1), arguments.integer("m", m, 0)
+    n, m = check.integer("n", n, 1), check.integer("m", m, 0)
     law = np.zeros(n + 1)
     law[n] = 1.0
     share = np.arange(n + 1) / n  # chance that the next draw is one of the unseen
@@ -245,7 +246,7 @@ def replacement_success_probability(n: int, memorise: int, later: int, log2_size
     >>> round(replacement_success_probability(48, 269, 269, 50), 3)
     0.904
     """
-    later, total = arguments.integer("later", later, 0), 0.0
+    later, total = check.integer("later", later, 0), 0.0
     missed = (1.0 - np.arange(n + 1) / n) ** later
     law = coupon_unseen_law(n, memorise)
     for j in np.flatnonzero(law > 0.0).tolist():

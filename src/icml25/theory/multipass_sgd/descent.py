@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from icml25 import _arguments as check
 from icml25.theory.multipass_sgd import arguments
 
 __all__ = ["Ball", "OracleState", "SGDResult", "UnitBall", "sample_order", "sgd"]
@@ -33,7 +34,7 @@ class Ball:
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        arguments.positive("radius", self.radius)
+        check.positive("radius", self.radius)
 
     def __call__(self, w: FloatArray) -> FloatArray:
         """Return the nearest point of the ball; a point inside comes back as the same object."""
@@ -80,7 +81,7 @@ class OracleState:
 
         Nothing of the present or the future is in it: this is the information an oracle may lawfully use.
         """
-        past = self._past if first is None else self._past[: arguments.integer("first", first, 0)]
+        past = self._past if first is None else self._past[: check.integer("first", first, 0)]
         if isinstance(self._sample, np.ndarray):
             return self._sample[past]
         return [self._sample[i] for i in past]
@@ -131,7 +132,7 @@ class SGDResult:
         ValueError
             If ``tau`` is outside [1, T + 1], or the path was not kept and 1 < tau < T + 1.
         """
-        tau = arguments.integer("tau", tau, 1, self.steps + 1)
+        tau = check.integer("tau", tau, 1, self.steps + 1)
         if tau == 1:
             return self.w.copy()
         if tau == self.steps + 1:
@@ -176,18 +177,18 @@ def sample_order(
     >>> sample_order(3, 2, "cyclic")
     array([0, 1, 2, 0, 1, 2])
     """
-    n = arguments.integer("n", n, 1)
+    n = check.integer("n", n, 1)
     if kind not in ORDER_KINDS:
         raise ValueError(f"kind must be one of {ORDER_KINDS}, got {kind!r}")
     if (passes is None) == (steps is None):
         raise ValueError(f"give passes or steps, one of the two; got passes={passes}, steps={steps}")
     if steps is not None:
-        total = arguments.integer("steps", steps, 1)
+        total = check.integer("steps", steps, 1)
         if kind not in ("with_replacement", "fresh"):
             raise ValueError(f"steps is for kinds 'with_replacement' and 'fresh'; {kind!r} goes by passes")
     else:
-        total = n * arguments.integer("passes", passes, 1)
-    rng = arguments.generator(seed)
+        total = n * check.integer("passes", passes, 1)
+    rng = check.numpy_generator(seed)
     if kind == "fresh":
         return np.arange(total, dtype=np.int64)
     if kind == "with_replacement":
@@ -214,13 +215,13 @@ def _resolve_order(
         if steps is not None:
             if passes is not None:
                 raise ValueError(f"give passes or steps, one of the two; got passes={passes}, steps={steps}")
-            if given.shape != (arguments.integer("steps", steps, 1),):
+            if given.shape != (check.integer("steps", steps, 1),):
                 raise ValueError(f"order with steps={steps} must have shape ({steps},), got {given.shape}")
             indices = given.astype(np.int64)
         else:
             rows = np.atleast_2d(given)
             if passes is not None:
-                passes = arguments.integer("passes", passes, 1)
+                passes = check.integer("passes", passes, 1)
             if (
                 len(rows) < 1
                 or rows.shape[1] != n
@@ -309,7 +310,7 @@ def sgd(
     >>> result.w, result.suffix(2)
     (array([0.875]), array([0.8125]))
     """
-    eta = arguments.positive("eta", eta)
+    eta = check.positive("eta", eta)
     n = len(sample)
     if n < 1:
         raise ValueError("n must be at least 1, got an empty sample")

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25 import _arguments as check
 from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState
 
@@ -54,7 +55,7 @@ def top_block(values: FloatArray, size: int) -> tuple[float, NDArray[np.intp]]:
     values = np.asarray(values)
     if values.ndim != 1:
         raise ValueError(f"values must have shape (d,), got {values.shape}")
-    values, size = arguments.point("values", values, values.size), arguments.integer("size", size, 1, values.size)
+    values, size = arguments.point("values", values, values.size), check.integer("size", size, 1, values.size)
     ranked = np.argsort(-values, kind="stable")[:size]
     sums = np.cumsum(values[ranked]) / np.sqrt(np.arange(1, size + 1))
     best = int(np.argmax(sums))
@@ -88,7 +89,7 @@ def expected_max(scores: FloatArray, floor: float, inclusion: float = 0.5) -> fl
     scores = np.asarray(scores)
     if scores.ndim != 1 or np.isnan(scores).any():
         raise ValueError(f"scores must be a vector without NaN, got shape {scores.shape}")
-    floor = arguments.real("floor", floor)
+    floor = check.real("floor", floor)
     above = scores[scores > floor]
     enough = int(np.ceil(-64 * np.log(2.0) / np.log1p(-inclusion)))
     if above.size > enough:
@@ -128,7 +129,7 @@ def subgradient_violation(
     float
         At most a few rounding errors when g is a subgradient; clearly positive when the probes refute it.
     """
-    n_probe, rng = arguments.integer("n_probe", n_probe, 8), arguments.generator(seed)
+    n_probe, rng = check.integer("n_probe", n_probe, 8), check.numpy_generator(seed)
     w, g = np.asarray(w), np.asarray(g)
     if w.ndim != 1 or g.shape != w.shape:
         raise ValueError(f"g must have the shape of w, one vector, got {g.shape} and {w.shape}")

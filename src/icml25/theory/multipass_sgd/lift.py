@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25 import _arguments as check
 from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState, UnitBall
 from icml25.theory.multipass_sgd.hard_instance import subgradient_violation
@@ -73,7 +74,7 @@ class MaxAffine:
 
     def loss(self, w: FloatArray, z: int) -> Any:
         """fbar((w, x), z), for one point or a batch."""
-        w, z = arguments.point("w", w, self.dim), arguments.integer("z", z, 0, len(self.offsets) - 1)
+        w, z = arguments.point("w", w, self.dim), check.integer("z", z, 0, len(self.offsets) - 1)
         value = (w @ self.slopes[z].T + self.offsets[z]).max(axis=-1)
         return float(value) if w.ndim == 1 else value
 
@@ -89,7 +90,7 @@ class MaxAffine:
 
     def oracle(self, state: OracleState) -> FloatArray:
         """Slope of the active piece; no look at the past, no choice (exact argmax, no tolerance)."""
-        z = arguments.integer("z", state.z, 0, len(self.offsets) - 1)
+        z = check.integer("z", state.z, 0, len(self.offsets) - 1)
         piece = int(np.argmax(self.slopes[z] @ arguments.point("w", state.w, self.dim) + self.offsets[z]))
         slope: FloatArray = self.slopes[z, piece].copy()
         return slope
@@ -159,8 +160,8 @@ def lift_to_any_oracle(
     if samples.ndim != 2 or len(samples) < 1:
         raise ValueError(f"samples must have shape (Z, {len(instance.vectors)}), got {samples.shape}")
     count, n = len(samples), instance.n
-    steps = instance.steps if steps is None else arguments.integer("steps", steps, 1)
-    if not (arguments.real("gamma", gamma) > 0 and gamma * instance.eta < 1):
+    steps = instance.steps if steps is None else check.integer("steps", steps, 1)
+    if not (check.real("gamma", gamma) > 0 and gamma * instance.eta < 1):
         raise ValueError(f"gamma must be positive with gamma * eta < 1, got gamma={gamma}, eta={instance.eta}")
     if count ** (n + 1) * steps > max_pieces:
         raise ValueError(

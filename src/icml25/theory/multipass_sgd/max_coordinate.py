@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from icml25 import _arguments as check
 from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState
 from icml25.theory.multipass_sgd.hard_instance import subgradient_violation
@@ -34,7 +35,7 @@ class MaxCoordinate:
     lipschitz = 1.0
 
     def __init__(self, eta: float, steps: int):
-        self.eta, self.steps = arguments.positive("eta", eta), arguments.integer("steps", steps, 1)
+        self.eta, self.steps = check.positive("eta", eta), check.integer("steps", steps, 1)
         # The guard keeps 16 eta^2 T^2 = 400.00000000000006 from becoming 401.
         self.d = max(1, int(np.ceil(16.0 * (self.eta * self.steps) ** 2 * (1 - 1e-12))))
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25 import _arguments as check
 from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState
 from icml25.theory.multipass_sgd.hard_instance import (
@@ -77,14 +78,14 @@ class OnePassEmpiricalInstance:
         alpha : float
             By default min(1, 1 / (eta sqrt n)).
         """
-        n, block = arguments.integer("n", n, 0), arguments.integer("block", block, 1)
+        n, block = check.integer("n", n, 0), check.integer("block", block, 1)
         if n < 32 or n % 16:
             raise ValueError(f"n must be a multiple of 16, at least 32, got {n}")
-        step = 1.0 / float(np.sqrt(n)) if eta is None else arguments.positive("eta", eta)
+        step = 1.0 / float(np.sqrt(n)) if eta is None else check.positive("eta", eta)
         weight = arguments.weight(alpha, step, n)
         d = block * n // 8
         signs = np.ones(d, dtype=np.int8)
-        signs[arguments.generator(seed).permutation(d)[: d // 2]] = -1
+        signs[check.numpy_generator(seed).permutation(d)[: d // 2]] = -1
         return cls(signs, n, step, block, weight)
 
     @property
@@ -142,7 +143,7 @@ class OnePassEmpiricalInstance:
 
         ``condition=True`` draws on the event that none of the later ones does.
         """
-        contains = arguments.generator(seed).random(self.n) < (0.0 if condition else self.delta)
+        contains = check.numpy_generator(seed).random(self.n) < (0.0 if condition else self.delta)
         contains[: self.memorise] = True
         return contains
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from icml25.theory.multipass_sgd import arguments
+from icml25 import _arguments as check
 
 __all__ = ["packing_overlaps", "packing_set"]
 
@@ -45,7 +45,7 @@ def packing_overlaps(
     -------
     (size,) int64 array
     """
-    vectors, chunk = np.asarray(vectors), arguments.integer("chunk", chunk, 1)
+    vectors, chunk = np.asarray(vectors), check.integer("chunk", chunk, 1)
     if vectors.ndim != 2:
         raise ValueError(f"vectors must have shape (size, d), got {vectors.shape}")
     table = torch.from_numpy(zeros_and_ones(vectors)).to(device)
@@ -98,13 +98,13 @@ def packing_set(
     RuntimeError
         If some overlap still exceeds the limit after 20 redraws; the message names it.
     """
-    size, d = arguments.integer("size", size, 1), arguments.integer("d", d, 1)
-    count = round(arguments.real("ones", ones) * d)
+    size, d = check.integer("size", size, 1), check.integer("d", d, 1)
+    count = round(check.real("ones", ones) * d)
     if not 0 < ones <= 1 or abs(count - ones * d) > 1e-9:
         raise ValueError(f"ones * d must be an integer in [1, d], got {ones} * {d}")
     if not 0 <= max_overlap <= 1:
         raise ValueError(f"max_overlap must lie in [0, 1], got {max_overlap}")
-    rng = arguments.generator(seed)
+    rng = check.numpy_generator(seed)
     limit = int(np.floor(max_overlap * d + 1e-9))
 
     def draw(rows: int) -> NDArray[np.int8]:

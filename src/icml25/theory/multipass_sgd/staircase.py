@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from icml25 import _arguments as check
 from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState
 from icml25.theory.multipass_sgd.hard_instance import subgradient_violation
@@ -59,8 +60,8 @@ class Staircase:
         d: int | None = None,
         alpha: float | None = None,
     ):
-        p, block = arguments.integer("p", p, 1), arguments.integer("block", block, 1)
-        eta = arguments.positive("eta", eta)
+        p, block = check.integer("p", p, 1), check.integer("block", block, 1)
+        eta = check.positive("eta", eta)
         if isinstance(support, str):
             if support != "prefix":
                 raise ValueError(f'support must be "prefix" or a sequence of indices, got {support!r}')
@@ -73,11 +74,11 @@ class Staircase:
             if ones.shape != (p * block,) or (np.diff(ones) <= 0).any() or ones[0] < 0:
                 raise ValueError(f"support must hold p * block = {p * block} increasing indices, got {list(support)}")
             default = int(ones[-1]) + 1
-        self.d = default if d is None else arguments.integer("d", d, 1)
+        self.d = default if d is None else check.integer("d", d, 1)
         if self.d <= ones[-1]:
             raise ValueError(f"d must exceed the last index {ones[-1]} of the support, got {self.d}")
         self.p, self.block, self.eta = p, block, eta
-        self.steps = self.full_steps if steps is None else arguments.integer("steps", steps, 1)
+        self.steps = self.full_steps if steps is None else check.integer("steps", steps, 1)
         self.alpha = arguments.weight(alpha, eta, 2.0 * self.steps)
         self.blocks = ones.reshape(p, block)
         self.u0 = np.zeros(self.d)

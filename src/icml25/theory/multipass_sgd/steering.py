@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from icml25 import _arguments as check
 from icml25.theory.multipass_sgd import arguments
 from icml25.theory.multipass_sgd.bounds import bad_vector_probability
 from icml25.theory.multipass_sgd.descent import FloatArray, OracleState
@@ -48,7 +49,7 @@ def default_steering_steps(free_steps: int) -> int:
     >>> default_steering_steps(96)
     32
     """
-    return max(16, 16 * (arguments.integer("free_steps", free_steps, 0) // 48))
+    return max(16, 16 * (check.integer("free_steps", free_steps, 0) // 48))
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class SteeringCurve:
         Along the path the score of u0 never falls below the threshold and h is 0, both also for averages, so f is
         linear there and the excess of a mean is the mean of the excesses.
         """
-        tau = arguments.integer("tau", tau, 1, self.steps + 1)
+        tau = check.integer("tau", tau, 1, self.steps + 1)
         first = self.steps + 1 - tau
         settled = self.memorise + self.excess.size  # from here on w_t is constant
         moving = self.excess[max(0, first - self.memorise) : max(0, settled - self.memorise)]
@@ -188,14 +189,14 @@ class MultiPassInstance:
         RuntimeError
             If the packing set violates its overlap limit.
         """
-        n, d = arguments.integer("n", n, 1), arguments.integer("d", d, 1)
+        n, d = check.integer("n", n, 1), check.integer("d", d, 1)
         if vectors is not None:
             vectors = np.asarray(vectors)
             if vectors.ndim != 2 or len(vectors) < 1 or vectors.shape[1] != d:
                 raise ValueError(f"vectors must have d = {d} columns and at least 1 row, got shape {vectors.shape}")
             rows = len(vectors)
         else:
-            rows = 4 * 2**n if size is None else arguments.integer("size", size, 1)
+            rows = 4 * 2**n if size is None else check.integer("size", size, 1)
         if rows * d > max_entries:
             name = f"4 * 2^{n}" if vectors is None and size is None else rows  # the number may have 10^5 digits
             raise ValueError(f"size * d = {name} * {d} exceeds max_entries = {max_entries}: use lazy")
@@ -232,7 +233,7 @@ class MultiPassInstance:
         Parameters are those of :meth:`explicit`; d defaults to p (blocks of one coordinate) and ``log2_size``, the
         logarithm of the size of the packing set that is not stored, to n + 2.
         """
-        n, d = arguments.integer("n", n, 1), None if d is None else arguments.integer("d", d, 1)
+        n, d = check.integer("n", n, 1), None if d is None else check.integer("d", d, 1)
         steps, memorise, eta, alpha = _resolve(n, passes, steps, memorise, eta, alpha)
         if p is None and d is None:
             p = default_steering_steps(steps - memorise)
@@ -240,8 +241,8 @@ class MultiPassInstance:
         assert d is not None
         p = _check_steering(p, d, steps, memorise)
         u0 = np.zeros((1, d), dtype=np.int8)
-        u0[0, arguments.generator(seed).permutation(d)[: 7 * d // 16]] = 1
-        log2_size = float(n + 2) if log2_size is None else arguments.real("log2_size", log2_size)
+        u0[0, check.numpy_generator(seed).permutation(d)[: 7 * d // 16]] = 1
+        log2_size = float(n + 2) if log2_size is None else check.real("log2_size", log2_size)
         if log2_size < 0:
             raise ValueError(f"log2_size must be at least 0, got {log2_size}")
         return cls(u0, n, eta, steps, memorise, p, alpha, log2_size)
@@ -329,8 +330,8 @@ class MultiPassInstance:
         -------
         (examples, vectors) bool array, or (examples, 1) for a lazy instance
         """
-        rng = arguments.generator(seed)
-        count = self.n if size is None else arguments.integer("size", size, 1)
+        rng = check.numpy_generator(seed)
+        count = self.n if size is None else check.integer("size", size, 1)
         if not self.is_lazy:
             if seen is not None:
                 raise ValueError("seen is for lazy instances: explicit examples do not depend on the order")
@@ -518,17 +519,17 @@ class MultiPassInstance:
 def _resolve(
     n: int, passes: int, steps: int | None, memorise: int | None, eta: float | None, alpha: float | None
 ) -> tuple[int, int, float, float]:
-    passes = arguments.integer("passes", passes, 1)
-    total = n * passes if steps is None else arguments.integer("steps", steps, 1)
-    read = arguments.integer("memorise", n if memorise is None else memorise, 1, total)
-    step = 1.0 / float(np.sqrt(n)) if eta is None else arguments.positive("eta", eta)
+    passes = check.integer("passes", passes, 1)
+    total = n * passes if steps is None else check.integer("steps", steps, 1)
+    read = check.integer("memorise", n if memorise is None else memorise, 1, total)
+    step = 1.0 / float(np.sqrt(n)) if eta is None else check.positive("eta", eta)
     return total, read, step, arguments.weight(alpha, step, total)
 
 
 def _check_steering(p: int | None, d: int, steps: int, memorise: int) -> int:
     if p is None:
         p = min(default_steering_steps(steps - memorise), d)
-    p = arguments.integer("p, the number of steering steps,", p, 0)
+    p = check.integer("p, the number of steering steps,", p, 0)
     if p < 16 or p % 16 or d % p:
         raise ValueError(f"p, the number of steering steps, must be a multiple of 16 that divides d = {d}, got {p}")
     if p > steps - memorise:
