@@ -189,6 +189,39 @@ def test_a_change_of_the_library_is_noticed_and_executed(pair, monkeypatch):
     assert ran == [chapter]
 
 
+def test_the_library_of_a_chapter_is_what_it_and_its_method_import_of_ours(pair):
+    chapter = pair.chapter("good")
+    package = pair.root / "src" / "icml25"
+    files = {
+        "theory/good/__init__.py": "from icml25.theory.good.law import f\n",
+        "theory/good/law.py": "import numpy\nfrom icml25 import _arguments as check, absent\n",
+        "theory/other.py": "",
+        "_arguments.py": "import icml25._lower\n",
+        "_lower.py": "import icml25._arguments\n",
+        "_unused.py": "",
+        "data/__init__.py": "",
+        "data/census.py": "",
+        "data/other.py": "",
+        "book/figures.py": "",
+    }
+    for name, text in files.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    chapter.source.write_text(
+        chapter.source.read_text() + "\n```{code-cell} ipython3\nfrom icml25.data import census\n"
+        "from icml25.book import figures\n```\n\n```{code-cell} ipython3\nno python\n```\n"
+    )
+    found = {path.relative_to(package).as_posix() for path in notebooks.library_files(chapter)}
+    assert found == {
+        "theory/good/__init__.py",
+        "theory/good/law.py",
+        "_arguments.py",
+        "_lower.py",
+        "data/census.py",
+    }
+
+
 BASE = '''"""Doc."""
 import math
 

@@ -162,11 +162,39 @@ def _digest(text: str) -> str:
 
 
 def library_files(chapter: Chapter) -> list[Path]:
-    """Source files of the chapter's method and of the data set that bears its name."""
+    """Source files of the chapter's method, of the data sets that it loads, and of what these import of ours."""
     package = chapter.root / "src" / "icml25"
     method = package / chapter.part / chapter.slug
-    files = [method.with_suffix(".py"), *method.rglob("*.py"), package / "data" / f"{chapter.slug}.py"]
-    return sorted(path for path in files if path.is_file())
+    found = {path for path in (method.with_suffix(".py"), *method.rglob("*.py")) if path.is_file()}
+    cells = (cell["source"] for cell in _code_cells(load_source(chapter)))
+    waiting = [path for source in cells for path in _imported(source, package)]
+    waiting += [path for file in found for path in _imported(file.read_text(encoding="utf-8"), package)]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += _imported(path.read_text(encoding="utf-8"), package)
+    return sorted(found)
+
+
+def _imported(source: str, package: Path) -> Iterator[Path]:
+    """Files of the modules of ours that a piece of code imports; the parts and the book's own tools do not count.
+
+    A part is a list of names, and the book's tools say how results are shown, not what they are.
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            names += [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            house, *steps = name.split(".")
+            path = package.joinpath(*steps).with_suffix(".py")
+            if house == "icml25" and steps and steps[0] != "book" and path.is_file():
+                yield path
 
 
 def library_hash(files: Iterable[Path]) -> str:
